@@ -1,0 +1,29 @@
+// Errors are thrown inside the library and become status codes at the C boundary.
+#pragma once
+
+#include <exception>
+#include <stdexcept>
+
+#include "fastdl/fastdl.h"
+
+namespace fastdl::core {
+
+struct InvalidArgument : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// Stores the message for fastdl_last_error() and gives the code of the exception in flight.
+fastdl_status status_of_current_exception() noexcept;
+
+// The body of every extern "C" function that can fail.
+template <class Function>
+fastdl_status guarded(Function&& function) noexcept {
+  try {
+    function();
+    return FASTDL_OK;
+  } catch (...) {
+    return status_of_current_exception();
+  }
+}
+
+}  // namespace fastdl::core

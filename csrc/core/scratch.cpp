@@ -1,0 +1,93 @@
+#include "core/scratch.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace fastdl::core {
+namespace {
+
+constexpr std::size_t alignment = 64;
+constexpr std::size_t page = 4096;
+constexpr std::size_t huge_page = std::size_t{1} << 21;
+// What a thread keeps between calls; larger blocks go back to the system when the last frame closes.
+constexpr std::size_t keep_at_most = std::size_t{32} << 20;
+
+constexpr std::size_t round_up(std::size_t n, std::size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+struct Block {
+  char* data;
+  std::size_t size;
+};
+
+Block allocate(std::size_t size) {
+  if (size > SIZE_MAX / 2) throw std::bad_alloc();
+  const std::size_t granule = size >= huge_page ? huge_page : page;
+  size = round_up(size, granule);
+  auto* data = static_cast<char*>(std::aligned_alloc(granule, size));
+  if (!data) throw std::bad_alloc();
+#if defined(__linux__)
+  // Packed panels are walked with a stride of many pages: huge pages save the TLB misses.
+  if (granule == huge_page) madvise(data, size, MADV_HUGEPAGE);
+#endif
+  return {data, size};
+}
+
+// Blocks in use are blocks_[0 .. current]; a block never moves while a frame points into it.
+struct Arena {
+  std::vector<Block> blocks;
+  std::size_t current = 0, used = 0;
+  int frames = 0;
+
+  ~Arena() { release_from(0); }
+
+  void release_from(std::size_t first) {
+    for (std::size_t i = first; i < blocks.size(); ++i) std::free(blocks[i].data);
+    blocks.resize(first);
+  }
+
+  void* take(std::size_t size) {
+    size = round_up(std::max<std::size_t>(size, 1), alignment);
+    while (current < blocks.size() && used + size > blocks[current].size) {
+      ++current;
+      used = 0;
+    }
+    if (current == blocks.size()) {
+      const std::size_t last = blocks.empty() ? 0 : blocks.back().size;
+      blocks.reserve(blocks.size() + 1);
+      blocks.push_back(allocate(std::max(size, std::min(2 * last, keep_at_most))));
+    }
+    void* result = blocks[current].data + used;
+    used += size;
+    return result;
+  }
+
+  // With no frame open, several blocks become the one largest that may be kept: the next call of the same kind then
+  // finds all it needs in one piece.
+  void settle() {
+    if (blocks.size() > 1) std::swap(blocks.front(), blocks.back());
+    release_from(blocks.empty() || blocks.front().size <= keep_at_most ? std::min<std::size_t>(1, blocks.size()) : 0);
+  }
+};
+
+thread_local Arena arena;
+
+}  // namespace
+
+Scratch::Scratch() noexcept : block_(arena.current), used_(arena.used) { ++arena.frames; }
+
+Scratch::~Scratch() {
+  arena.current = block_;
+  arena.used = used_;
+  if (--arena.frames == 0) arena.settle();
+}
+
+void* Scratch::bytes(std::size_t size) { return arena.take(size); }
+
+}  // namespace fastdl::core

@@ -1,0 +1,204 @@
+#include "core/threads.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+namespace fastdl::core {
+namespace {
+
+struct Job {
+  void (*task)(void*, std::int64_t);
+  void* context;
+  std::int64_t count;
+  std::atomic<std::int64_t> next{0};
+  // The rest is guarded by the pool's mutex.
+  int helpers_wanted;
+  int helpers_inside = 0;
+  std::exception_ptr error;
+  Job* following = nullptr;
+
+  Job(std::int64_t count_, int helpers, void (*task_)(void*, std::int64_t), void* context_)
+      : task(task_), context(context_), count(count_), helpers_wanted(helpers) {}
+};
+
+thread_local bool inside_task = false;
+thread_local int thread_limit = 0;
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class Pool {
+ public:
+  void run(Job& job) {
+    {
+      std::lock_guard lock(mutex_);
+      start_workers(job.helpers_wanted);
+      job.following = open_;
+      open_ = &job;
+      open_count_.fetch_add(1, std::memory_order_release);
+    }
+    if (job.helpers_wanted == 1)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
+    work_on(job);
+    std::unique_lock lock(mutex_);
+    close(job);
+    done_.wait(lock, [&] { return job.helpers_inside == 0; });
+    if (job.error) std::rethrow_exception(job.error);
+  }
+
+ private:
+  void start_workers(int wanted) {
+    while (workers_ < wanted) {
+      try {
+        std::thread([this] { serve(); }).detach();
+      } catch (const std::system_error&) {
+        return;  // no more threads to be had: the caller does the work alone
+      }
+      ++workers_;
+    }
+  }
+
+  void serve() {
+    inside_task = true;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Job* job = find_open();
+      if (!job) {
+        lock.unlock();
+        // A wake-up costs 5-50 us, as much as a small product. Calls often follow each other closely, so look
+        // for work a little longer before sleeping.
+        for (int i = 0; i < 2000 && open_count_.load(std::memory_order_acquire) == 0; ++i) pause();
+        lock.lock();
+        wake_.wait(lock, [&] { return (job = find_open()) != nullptr; });
+      }
+      --job->helpers_wanted;
+      ++job->helpers_inside;
+      lock.unlock();
+      work_on(*job);
+      lock.lock();
+      if (--job->helpers_inside == 0) done_.notify_all();
+    }
+  }
+
+  Job* find_open() const {
+    for (Job* job = open_; job; job = job->following)
+      if (job->helpers_wanted > 0 && job->next.load(std::memory_order_relaxed) < job->count) return job;
+    return nullptr;
+  }
+
+  void close(Job& job) {
+    Job** link = &open_;
+    while (*link != &job) link = &(*link)->following;
+    *link = job.following;
+    open_count_.fetch_sub(1, std::memory_order_release);
+  }
+
+  void work_on(Job& job) {
+    const bool was_inside = inside_task;
+    inside_task = true;
+    try {
+      for (std::int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.count;)
+        job.task(job.context, i);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!job.error) job.error = std::current_exception();
+      job.next.store(job.count, std::memory_order_relaxed);
+    }
+    inside_task = was_inside;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  Job* open_ = nullptr;
+  std::atomic<int> open_count_{0};
+  int workers_ = 0;
+};
+
+// Never destroyed: workers may still wait on it while the process exits.
+std::atomic<Pool*> the_pool{nullptr};
+
+// A forked child has the pool's memory but none of its threads: it starts over with a new one. The old one is leaked, since
+// its mutex may have been held by a thread that no longer exists.
+void start_over_after_fork() {
+  the_pool.store(new Pool, std::memory_order_release);
+  inside_task = false;
+}
+
+Pool& pool() {
+  static const bool once = [] {
+    the_pool.store(new Pool, std::memory_order_release);
+#if !defined(_WIN32)
+    pthread_atfork(nullptr, nullptr, start_over_after_fork);
+#endif
+    return true;
+  }();
+  (void)once;
+  return *the_pool.load(std::memory_order_acquire);
+}
+
+int default_thread_count() {
+  if (const char* text = std::getenv("FASTDL_NUM_THREADS"); text && *text) {
+    char* end = nullptr;
+    const long n = std::strtol(text, &end, 10);
+    if (*end == '\0' && n >= 1 && n <= 4096) return static_cast<int>(n);
+    std::fprintf(stderr, "fastdl: FASTDL_NUM_THREADS expected an integer from 1 to 4096, got '%s'; ignored\n", text);
+  }
+#if defined(__linux__)
+  // The processors this process may use, which in a container or under taskset are fewer than the machine has.
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::atomic<int>& process_threads() {
+  static std::atomic<int> count{default_thread_count()};
+  return count;
+}
+
+}  // namespace
+
+int thread_count() {
+  const int count = process_threads().load(std::memory_order_relaxed);
+  return thread_limit > 0 ? thread_limit : count;
+}
+
+void set_thread_count(int n) { process_threads().store(n, std::memory_order_relaxed); }
+
+int set_thread_limit(int n) {
+  const int previous = thread_limit;
+  thread_limit = n;
+  return previous;
+}
+
+void run_tasks(std::int64_t count, int threads, void (*task)(void*, std::int64_t), void* context) {
+  threads = static_cast<int>(std::min<std::int64_t>(threads, count));
+  if (threads <= 1 || inside_task) {
+    for (std::int64_t i = 0; i < count; ++i) task(context, i);
+    return;
+  }
+  Job job(count, threads - 1, task, context);
+  pool().run(job);
+}
+
+}  // namespace fastdl::core

@@ -1,0 +1,86 @@
+// Packing: from a strided matrix to the panels the micro-kernel reads.
+//
+// An operand is anything with `pack(first, count, k, depth, width, panel)` (for B) or `pack_rows` (for A). Strided is the
+// ordinary matrix; a family that gathers its operand (windows of an image, orbits of a group) brings a type of its own.
+#pragma once
+
+#include "gemm/shape.hpp"
+#include "simd/transpose.hpp"
+
+namespace fastdl::gemm {
+namespace {
+
+// One operand of a product over k: entry (i, k) lies at data[i*stride + k*stride_k].
+template <class T>
+struct Strided {
+  const T* data;
+  Index stride, stride_k;
+
+  // panel[r*panel_stride + p] = entry(first + r, k + p) for r < count. A's panel: one row after the other, because the
+  // micro-kernel broadcasts single values and a contiguous source is then a plain copy.
+  void pack_rows(Index first, int count, Index k, Index depth, T* panel) const {
+    constexpr int step = simd::lanes<T>;
+    const T* source = data + first * stride + k * stride_k;
+    Index p = 0;
+    if (stride_k == 1) {
+      for (int r = 0; r < count; ++r) {
+        T* to = panel + r * Shape<T>::panel_stride;
+        const T* from = source + r * stride;
+        for (p = 0; p + step <= depth; p += step) simd::store(to + p, simd::load(from + p));
+        if (p < depth) simd::store_first(to + p, simd::load_first(from + p, int(depth - p)), int(depth - p));
+      }
+      return;
+    }
+    for (; p < depth; ++p)
+      for (int r = 0; r < count; ++r) panel[r * Shape<T>::panel_stride + p] = source[r * stride + p * stride_k];
+  }
+
+  // panel[p*width + j] = entry(first + j, k + p) for j < count, and 0 for count <= j < width. B's panel: the values of one
+  // k side by side, a multiple of the vector wide.
+  void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
+    constexpr int step = simd::lanes<T>;
+    const T* source = data + first * stride + k * stride_k;
+    for (int j = 0; j < width; j += step) {
+      const int here = count - j < step ? count - j : step;
+      if (stride_k == 1)
+        turn(source + j * stride, here, depth, width, panel + j);
+      else if (stride == 1)
+        copy(source + j, here, depth, width, panel + j);
+      else
+        gather(source + j * stride, here, depth, width, panel + j);
+    }
+  }
+
+ private:
+  // From rows contiguous in k: square blocks turned in registers.
+  void turn(const T* source, int count, Index depth, int width, T* panel) const {
+    constexpr int step = simd::lanes<T>;
+    Index p = 0;
+    simd::Vec<T> block[step];
+    for (; p + step <= depth; p += step) {
+#pragma GCC unroll 16
+      for (int i = 0; i < step; ++i) block[i] = i < count ? simd::load(source + i * stride + p) : simd::Vec<T>{};
+      simd::transpose<T>(block);
+#pragma GCC unroll 16
+      for (int i = 0; i < step; ++i) simd::store(panel + (p + i) * width, block[i]);
+    }
+    if (p < depth) gather(source + p, count, depth - p, width, panel + p * width);
+  }
+
+  void copy(const T* source, int count, Index depth, int width, T* panel) const {
+    if (count == simd::lanes<T>) {
+      for (Index p = 0; p < depth; ++p) simd::store(panel + p * width, simd::load(source + p * stride_k));
+    } else {
+      for (Index p = 0; p < depth; ++p) simd::store(panel + p * width, simd::load_first(source + p * stride_k, count));
+    }
+  }
+
+  void gather(const T* source, int count, Index depth, int width, T* panel) const {
+    for (Index p = 0; p < depth; ++p)
+      for (int i = 0; i < simd::lanes<T>; ++i)
+        panel[p * width + i] = i < count ? source[i * stride + p * stride_k] : T(0);
+  }
+};
+
+}  // namespace
+}  // namespace fastdl::gemm

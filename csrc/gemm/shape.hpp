@@ -1,0 +1,69 @@
+// The engine's tile and block sizes, per instruction set and type.
+//
+// A tile of C is rows x (vectors*lanes) accumulators held in registers. Per step in k it takes `vectors` loads and
+// `rows` broadcasts for rows*vectors multiply-adds:
+//   avx512, neon (32 registers): 6 x 4 vectors: 24 accumulators, 10 loads for 24 multiply-adds
+//   avx2, sse2   (16 registers): 6 x 2 vectors: 12 accumulators, 8 loads for 12 multiply-adds
+//
+// The order of the loops (engine.hpp) keeps a packed block of B, depth x columns, in L2 and one packed panel of A, rows x
+// depth, in L1; the tiles of a row panel follow each other along the columns.
+#pragma once
+
+#include <cstdint>
+
+#include "simd/vec.hpp"
+
+namespace fastdl::gemm {
+namespace {
+
+using Index = std::int64_t;
+
+// Bytes of one row of A in a pass over k, and of the packed block of B. Defined from outside only to measure others.
+#if !defined(FASTDL_GEMM_DEPTH_BYTES)
+#if FASTDL_VECTOR_BYTES == 64
+#define FASTDL_GEMM_DEPTH_BYTES 2048
+#define FASTDL_GEMM_BLOCK_BYTES (2048 * 384)
+#else
+#define FASTDL_GEMM_DEPTH_BYTES 1024
+#define FASTDL_GEMM_BLOCK_BYTES (1024 * 384)
+#endif
+#endif
+
+template <class T>
+struct Shape {
+  static constexpr int lanes = simd::lanes<T>;
+  static constexpr int rows = 6;
+#if FASTDL_VECTOR_BYTES == 64 || defined(FASTDL_NATIVE_NEON)
+  static constexpr int vectors = 4;
+#else
+  static constexpr int vectors = 2;
+#endif
+  static constexpr int columns = vectors * lanes;
+
+  // How far one pass goes in k, in bytes of a row of A: the sum over k is taken in such pieces, balanced, and depends
+  // on nothing but K. That makes a result the same to the bit for every partition of rows and columns.
+  static constexpr int max_depth = FASTDL_GEMM_DEPTH_BYTES / static_cast<int>(sizeof(T));
+
+  // Columns of the block of B.
+  static constexpr int max_block_columns = FASTDL_GEMM_BLOCK_BYTES / (max_depth * static_cast<int>(sizeof(T))) / columns * columns;
+
+  // Distance between the rows of a packed panel of A. Constant, so that a tile's broadcasts are one pointer and fixed
+  // displacements; odd in cache lines, so that rows do not share cache sets.
+  static constexpr int panel_stride = max_depth + 64 / static_cast<int>(sizeof(T));
+
+  // Rows finished before a symmetric result is mirrored: whole panels, and whole cache lines of the mirrored rows.
+  static constexpr int group_rows = 48;
+  static_assert(group_rows % rows == 0);
+};
+
+// Depth of each pass: the fewest equal passes, rounded up to 8.
+template <class T>
+constexpr Index balanced_depth(Index k) {
+  constexpr Index most = Shape<T>::max_depth;
+  if (k <= most) return k;
+  const Index passes = (k + most - 1) / most;
+  return ((k + passes - 1) / passes + 7) / 8 * 8;
+}
+
+}  // namespace
+}  // namespace fastdl::gemm

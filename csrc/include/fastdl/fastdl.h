@@ -1,0 +1,97 @@
+/* fastdl: the C interface.
+ *
+ * Everything the library does is reached through these functions; the C++ headers beside this one and the Python package
+ * are thin layers over them. Only plain C types cross the boundary, so the library and its user may be built by
+ * different compilers.
+ *
+ * Rules that hold for every function returning a status:
+ *   - arguments are checked before any element is read or written; on an error nothing has been written;
+ *   - fastdl_last_error() gives the message of this thread's last failed call: "[family.function] expected ..., got ...";
+ *   - strides count elements, may be zero or negative for inputs, and say where element (i, j) lies:
+ *     data[i*row_stride + j*col_stride]. An output's elements must be distinct and overlap no input;
+ *   - an extent of zero is valid; its data pointer may be null;
+ *   - functions may be called from any number of threads at once;
+ *   - results do not depend on the number of threads, to the bit.
+ */
+#ifndef FASTDL_FASTDL_H
+#define FASTDL_FASTDL_H
+
+#include <stdint.h>
+
+#include "fastdl/version.h"
+
+#if defined(_WIN32)
+#if defined(FASTDL_BUILDING)
+#define FASTDL_API __declspec(dllexport)
+#elif defined(FASTDL_STATIC)
+#define FASTDL_API
+#else
+#define FASTDL_API __declspec(dllimport)
+#endif
+#else
+#define FASTDL_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum fastdl_status {
+  FASTDL_OK = 0,
+  FASTDL_INVALID_ARGUMENT = 1, /* a shape, stride, pointer or value; Python's ValueError */
+  FASTDL_OUT_OF_MEMORY = 2,    /* scratch space could not be had; Python's MemoryError */
+  FASTDL_INTERNAL = 3          /* a defect of the library; please report it */
+} fastdl_status;
+
+/* The message of the last call on this thread that did not return FASTDL_OK; "" if there was none. */
+FASTDL_API const char* fastdl_last_error(void);
+
+/* The version of the library that is loaded, to compare with FASTDL_VERSION of the headers. */
+FASTDL_API const char* fastdl_version(void);
+
+/* How the library was compiled: compiler and flags, for bug reports and benchmark records. */
+FASTDL_API const char* fastdl_build_info(void);
+
+/* ---- instruction sets ------------------------------------------------------------------------------------------
+ * Levels are called "baseline", "avx2", "avx512" and "neon". The widest that both the library and the processor
+ * have is used, capped by the environment variable FASTDL_ISA, read once. */
+
+FASTDL_API int fastdl_isa_count(void);               /* how many levels this machine can run */
+FASTDL_API const char* fastdl_isa_name(int index);   /* narrowest first; NULL when out of range */
+FASTDL_API const char* fastdl_isa(void);             /* the level in use */
+FASTDL_API fastdl_status fastdl_set_isa(const char* name); /* for tests and measurements; process-wide */
+
+/* ---- threads ---------------------------------------------------------------------------------------------------
+ * One pool for the process, started by the first call that is large enough to gain from it. Its default size is
+ * FASTDL_NUM_THREADS, or the number of processors this process may run on. */
+
+FASTDL_API int fastdl_get_num_threads(void); /* what a call on this thread would use at most */
+FASTDL_API fastdl_status fastdl_set_num_threads(int n); /* process-wide, n >= 1 */
+/* A limit for calls made by the calling thread only, 0 for none; returns the one that was set before, or -1 if n < 0. */
+FASTDL_API int fastdl_set_thread_limit(int n);
+
+/* ---- Gram matrices ---------------------------------------------------------------------------------------------- */
+
+typedef struct fastdl_matrix_f32 {
+  float* data;
+  int64_t rows, cols;
+  int64_t row_stride, col_stride;
+} fastdl_matrix_f32;
+
+typedef struct fastdl_matrix_f64 {
+  double* data;
+  int64_t rows, cols;
+  int64_t row_stride, col_stride;
+} fastdl_matrix_f64;
+
+/* K[i,j] = sum over f of X[i,f]*Y[j,f].   X is n x d, Y is m x d, K is n x m. X and Y are only read.
+ * Y == NULL means Y = X; half the work is then done, and K is symmetric to the bit. */
+FASTDL_API fastdl_status fastdl_gram_linear_f32(const fastdl_matrix_f32* X, const fastdl_matrix_f32* Y,
+                                                const fastdl_matrix_f32* K);
+FASTDL_API fastdl_status fastdl_gram_linear_f64(const fastdl_matrix_f64* X, const fastdl_matrix_f64* Y,
+                                                const fastdl_matrix_f64* K);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FASTDL_FASTDL_H */

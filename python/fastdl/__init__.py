@@ -1,0 +1,43 @@
+"""Compiled kernels for the mathematics of deep learning.
+
+Gram matrices now; convolutions, group convolutions, scattering and Hebbian learning follow the same pattern. Every
+function takes arrays of NumPy, PyTorch, CuPy or any library that speaks DLPack, and answers in the library it was
+asked in.
+"""
+
+from fastdl import gram
+from fastdl._config import get_cmake_dir, get_include, get_num_threads, set_num_threads, show_config, threads
+from fastdl._dispatch import backend, get_backend
+from fastdl._version import __version__
+
+__all__ = [
+    "__version__",
+    "backend",
+    "get_backend",
+    "get_cmake_dir",
+    "get_include",
+    "get_num_threads",
+    "gram",
+    "set_num_threads",
+    "show_config",
+    "threads",
+]
+
+
+def _warn_without_extension() -> None:
+    import os
+    import warnings
+
+    from fastdl import _dispatch
+
+    # Who asked for the reference by name knows.
+    if _dispatch.core is None and os.environ.get("FASTDL_BACKEND") != "reference":
+        warnings.warn(
+            f"fastdl computes on the slow reference backend without its compiled extension: {_dispatch.missing}. "
+            f"To have it, {_dispatch.HOW_TO_BUILD}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+_warn_without_extension()

@@ -1,0 +1,309 @@
+"""Which backend computes a call, and the one path every public function takes through it.
+
+A family module declares an `Operation` for each function and uses it in three steps::
+
+    call = _linear.begin(X, Y)          # arguments become checked arrays, the backend is chosen
+    shape = ...                         # the function checks the shapes and its own parameters
+    return call.finish(shape, out)      # out is checked, the backend computes, the result goes home
+
+Nothing is computed or written before `finish`, and `finish` checks `out` first.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from fastdl._arrays import NUMPY, Array, Library, check_out, float32, float64, is_plain, library_of, to_device, to_host
+from fastdl._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BACKENDS = ("auto", "native", "cuda", "reference")
+
+HOW_TO_BUILD = "with a C++20 compiler present, run `pip install .` in a checkout of fastdl (without FASTDL_NO_NATIVE)"
+
+
+def _load_core() -> tuple[Any, str]:
+    """Import the compiled extension, or tell why it cannot be used."""
+    try:
+        core = import_module("fastdl._core")
+    except ModuleNotFoundError as error:
+        if error.name == "fastdl._core":
+            return None, "it was not built"
+        return None, f"it cannot be imported: {error}"
+    except ImportError as error:
+        return None, f"it cannot be imported: {error}"
+    if core.__version__ != __version__:
+        return None, f"it is of version {core.__version__}, the package of version {__version__}"
+    return core, ""
+
+
+core, missing = _load_core()
+
+_cuda: Any = None
+_cuda_looked_for = False
+
+
+def load_cuda() -> Any:
+    """Give the CUDA extension or None. Looked for at the first need: most processes never hold a CUDA array."""
+    global _cuda, _cuda_looked_for
+    if not _cuda_looked_for:
+        try:
+            _cuda = import_module("fastdl._cuda")
+        except ImportError:
+            _cuda = None
+        _cuda_looked_for = True
+    return _cuda
+
+
+def check_backend(where: str, name: object) -> str:
+    """Refuse a backend that is unknown or not installed."""
+    if not isinstance(name, str):
+        raise TypeError(f"[{where}] expected the name of a backend, got {type(name).__name__}")
+    if name not in BACKENDS:
+        raise ValueError(f"[{where}] expected one of {', '.join(BACKENDS)}, got {name!r}")
+    if name == "native" and core is None:
+        raise RuntimeError(f"[{where}] expected the compiled extension, but {missing}: {HOW_TO_BUILD}")
+    if name == "cuda" and load_cuda() is None:
+        raise RuntimeError(f"[{where}] expected the CUDA extension, but it is not installed")
+    return name
+
+
+_default = check_backend("FASTDL_BACKEND", os.environ.get("FASTDL_BACKEND") or "auto")
+_requested: ContextVar[str] = ContextVar("fastdl_backend", default=_default)
+
+# What computes arrays in main memory, by what was requested; "cuda" is absent because it cannot.
+_HOST_BACKENDS = {
+    "auto": "reference" if core is None else "native",
+    "native": "native",
+    "reference": "reference",
+}
+
+# Where the alignment of a dtype is its size, an aligned array has strides of whole elements. Not so on 32-bit x86.
+_ALIGNED_IS_PLAIN = float64.alignment == float64.itemsize
+
+
+def get_backend() -> str:
+    """Name the backend in force for arrays in main memory.
+
+    Returns
+    -------
+    str
+        ``"native"``, ``"reference"`` or ``"cuda"``; with nothing chosen, the first one that is installed.
+
+    Examples
+    --------
+    >>> import fastdl
+    >>> with fastdl.backend("reference"):
+    ...     fastdl.get_backend()
+    'reference'
+    """
+    requested = _requested.get()
+    return _HOST_BACKENDS["auto"] if requested == "auto" else requested
+
+
+@contextmanager
+def _requesting(name: str) -> Iterator[None]:
+    token = _requested.set(name)
+    try:
+        yield
+    finally:
+        _requested.reset(token)
+
+
+def backend(name: str) -> Any:
+    """Choose the backend within a ``with`` block, for this thread or asynchronous task.
+
+    Parameters
+    ----------
+    name : {"auto", "native", "cuda", "reference"}
+        ``auto`` takes the compiled code for the device of the arrays where it is installed, else the reference.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ValueError
+        If there is no backend of that name.
+    RuntimeError
+        If that backend is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, fastdl
+    >>> with fastdl.backend("reference"):
+    ...     fastdl.gram.linear(np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return _requesting(check_backend("backend", name))
+
+
+def _choose(operation: str, device: str) -> str:
+    """Choose the backend for arrays on `device`."""
+    requested = _requested.get()
+    if requested == "reference":
+        return "reference"
+    if device == "cpu" and requested != "cuda":
+        return _HOST_BACKENDS[requested]
+    if device == "cuda" and requested != "native":
+        return "reference" if load_cuda() is None else "cuda"
+    if requested == "auto":
+        return "reference"
+    place = "in main memory" if requested == "native" else "on a CUDA device"
+    raise ValueError(f"[{operation}] expected arrays {place} for backend {requested!r}, got device {device}")
+
+
+class Operation:
+    """A function of a family: its name in messages, its array arguments, and its code in each backend.
+
+    Parameters
+    ----------
+    name : str
+        ``family.function``; the native kernel is ``_core.family.function``, the reference
+        ``fastdl.reference.family.function``.
+    *arguments : str
+        Names of the array arguments in order; one ending in ``?`` may be None.
+    """
+
+    __slots__ = ("_reference", "_required", "arguments", "name", "native")
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.name = name
+        self.arguments = tuple(argument.rstrip("?") for argument in arguments)
+        self._required = [index for index, argument in enumerate(arguments) if index and not argument.endswith("?")]
+        self._reference: Callable[..., Array] | None = None
+        self.native: Callable[..., None] | None = None if core is None else self._find(core)
+
+    def _find(self, module: Any) -> Any:
+        family, _, function = self.name.partition(".")
+        return getattr(getattr(module, family), function)
+
+    @property
+    def reference(self) -> Callable[..., Array]:
+        """The reference function, imported when it is first wanted."""
+        if self._reference is None:
+            family, _, function = self.name.partition(".")
+            self._reference = getattr(import_module(f"fastdl.reference.{family}"), function)
+        return self._reference
+
+    def begin(self, *arrays: Array) -> Call:
+        """Turn the array arguments into checked arrays of one dtype, and choose the backend."""
+        first = arrays[0]
+        if type(first) is ndarray and _ALIGNED_IS_PLAIN:
+            # The everyday call must not pay for the general rules: see tests/test_overhead.py.
+            dtype = first.dtype
+            if dtype is float64 or dtype is float32:
+                for array in arrays:
+                    if type(array) is ndarray:
+                        if array.dtype is not dtype or not array.flags.aligned:
+                            break
+                    elif array is not None:
+                        break
+                else:
+                    chosen = _HOST_BACKENDS.get(_requested.get())
+                    if chosen is not None and not (self._required and self._lacking(arrays)):
+                        return Call(self, chosen, NUMPY, first, arrays, arrays, dtype)
+        return self._begin_any(arrays)
+
+    def _lacking(self, arrays: tuple[Array, ...]) -> str:
+        """Name an argument after the first that is None and may not be."""
+        return next((self.arguments[index] for index in self._required if arrays[index] is None), "")
+
+    def _begin_any(self, arrays: tuple[Array, ...]) -> Call:
+        first = arrays[0]
+        if first is None or self._lacking(arrays):
+            name = self.arguments[0] if first is None else self._lacking(arrays)
+            raise TypeError(f"[{self.name}] expected {name} to be an array, got None")
+        library = library_of(first)
+        device = library.device(first)
+        chosen = _choose(self.name, device)
+        if device == "cpu":
+            host, views, dtype = to_host(self.name, self.arguments, arrays)
+            return Call(self, chosen, library, first, tuple(host), views, dtype)
+        ready, sources, device_dtype = to_device(self.name, self.arguments, arrays, library)
+        return Call(self, chosen, library, first, tuple(ready), sources, device_dtype)
+
+
+class Call:
+    """One call under way: its arguments checked, its backend chosen, nothing computed yet.
+
+    `arrays` are what the backend reads: NumPy arrays when the arguments lie in main memory, else arrays of their own
+    library. `sources` is the memory the caller passed, which `out` may not overlap.
+    """
+
+    __slots__ = ("arrays", "backend", "dtype", "library", "like", "operation", "sources")
+
+    def __init__(
+        self,
+        operation: Operation,
+        backend: str,
+        library: Library,
+        like: Array,
+        arrays: tuple[Array, ...],
+        sources: Any,
+        dtype: Any,
+    ) -> None:
+        self.operation = operation
+        self.backend = backend
+        self.library = library
+        self.like = like
+        self.arrays = arrays
+        self.sources = sources
+        self.dtype = dtype
+
+    def finish(self, shape: tuple[int, ...], out: Array | None = None, *parameters: object) -> Array:
+        """Compute an array of `shape` and return it in the caller's library, or in `out`.
+
+        `parameters` follow the arrays in the calls of the kernel and of the reference.
+        """
+        if out is None and self.backend == "native":
+            result = np.empty(shape, self.dtype)
+            self.operation.native(*self.arrays, *parameters, result)  # type: ignore[misc]
+            return result if self.library is NUMPY else self.library.wrap(result, self.like)
+        return self._finish_any(shape, out, parameters)
+
+    def _finish_any(self, shape: tuple[int, ...], out: Array | None, parameters: tuple[object, ...]) -> Array:
+        operation, library = self.operation, self.library
+        target: Any = None
+        if out is not None:
+            sources = [source for source in self.sources if source is not None]
+            target = check_out(operation.name, out, shape, self.dtype, library, self.like, sources)
+        if self.backend == "native":
+            # Only reached with out: one a kernel cannot write as it lies gets its result by a copy.
+            result = target if target is not None and is_plain(target) else np.empty(shape, self.dtype)
+            operation.native(*self.arrays, *parameters, result)  # type: ignore[misc]
+        elif self.backend == "cuda":
+            namespace = library.namespace(self.like)
+            result = target
+            if result is None:
+                result = namespace.empty(shape, dtype=self.dtype, device=self.like.device)
+            operation._find(load_cuda())(*self.arrays, *parameters, result)
+        else:
+            result = self._run_reference(parameters)
+        if out is None:
+            return result
+        if result is not target:
+            if isinstance(target, ndarray) and not isinstance(result, ndarray):
+                result = library.view(operation.name, "result", result)
+            target[...] = result
+        library.written(out)
+        return out
+
+    def _run_reference(self, parameters: tuple[object, ...]) -> Array:
+        arrays = self.arrays
+        if self.library.device(self.like) == "cpu":
+            arrays = tuple(None if array is None else self.library.wrap(array, self.like) for array in arrays)
+        # The kernels let NaN and Inf through without a word, and the reference must behave as they do.
+        with np.errstate(all="ignore"):
+            return self.operation.reference(*arrays, *parameters)

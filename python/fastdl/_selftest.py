@@ -1,0 +1,72 @@
+"""A quick check of an installation: every function, on every instruction set and backend, against float64 NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdl import _dispatch, gram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Around the widths of vectors and tiles, where kernels go wrong first.
+_SIZES = ((0, 3, 2), (1, 1, 1), (7, 9, 17), (33, 16, 64), (97, 65, 523))
+
+
+def _linear(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Give calls to make, what they should give, and the error rounding allows in each element."""
+    for n, m, d in _SIZES:
+        X = rng.standard_normal((n, d)).astype(dtype)
+        Y = rng.standard_normal((m, d)).astype(dtype)
+        # Rounding a sum of d products costs at most d + 1 roundings of the sum of their sizes, in any order.
+        slack = (d + 1) * np.finfo(dtype).eps
+        wide, other = X.astype(np.float64), Y.astype(np.float64)
+        yield (X, Y), wide @ other.T, slack * (np.abs(wide) @ np.abs(other).T)
+        yield (X,), wide @ wide.T, slack * (np.abs(wide) @ np.abs(wide).T)
+
+
+_CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (("gram.linear", gram.linear, _linear),)
+
+
+def _largest_excess(function: Callable[..., Any], calls: Iterator[tuple[Any, Any, Any]]) -> float:
+    """Give the largest error as a share of the allowed one: at most 1 is right."""
+    worst = 0.0
+    for arguments, expected, allowed in calls:
+        error = np.abs(function(*arguments) - expected)
+        if error.size:
+            share = error / np.maximum(allowed, np.finfo(np.float64).tiny)
+            worst = max(worst, float("inf") if np.isnan(share).any() else float(share.max()))
+    return worst
+
+
+def _levels() -> Iterator[tuple[str, str]]:
+    """Set each backend and instruction set in turn, and leave things as they were."""
+    core = _dispatch.core
+    if core is not None:
+        before = core.isa()
+        try:
+            for isa in core.isas():
+                core.set_isa(isa)
+                yield "native", isa
+        finally:
+            core.set_isa(before)
+    yield "reference", ""
+
+
+def run() -> int:
+    """Print one line a check; return 0 if all is right, else 1."""
+    failures = 0
+    for backend, isa in _levels():
+        for name, function, make in _CHECKS:
+            for dtype in (np.float32, np.float64):
+                with _dispatch.backend(backend):
+                    worst = _largest_excess(function, make(np.random.default_rng(0), dtype))
+                failures += not worst <= 1
+                verdict = "ok" if worst <= 1 else "WRONG"
+                print(f"{verdict:6}{name:20}{dtype.__name__:9}{backend} {isa:10}error {worst:.2g} of the allowed")
+    if _dispatch.core is None:
+        print(f"The compiled extension was not checked: {_dispatch.missing}.")
+    print(f"{failures} failures" if failures else "All right.")
+    return 1 if failures else 0
