@@ -39,6 +39,7 @@ void check_output(const char* function, const char* name, const Matrix* m, std::
   if (m->rows != rows || m->cols != cols)
     fail(function, std::string(name) + " of shape " + std::to_string(rows) + " x " + std::to_string(cols),
          std::to_string(m->rows) + " x " + std::to_string(m->cols));
+  if (rows == 0 || cols == 0) return;
   if ((rows > 1 && m->row_stride == 0) || (cols > 1 && m->col_stride == 0))
     fail(function, std::string(name) + " with distinct elements", "a zero stride");
 }

@@ -27,7 +27,6 @@ struct Block {
 };
 
 Block allocate(std::size_t size) {
-  if (size > SIZE_MAX / 2) throw std::bad_alloc();
   const std::size_t granule = size >= huge_page ? huge_page : page;
   size = round_up(size, granule);
   auto* data = static_cast<char*>(std::aligned_alloc(granule, size));
@@ -53,6 +52,7 @@ struct Arena {
   }
 
   void* take(std::size_t size) {
+    if (size > SIZE_MAX / 2) throw std::bad_alloc();  // so that no sum below can wrap
     size = round_up(std::max<std::size_t>(size, 1), alignment);
     while (current < blocks.size() && used + size > blocks[current].size) {
       ++current;

@@ -179,8 +179,7 @@ std::atomic<int>& process_threads() {
 }  // namespace
 
 int thread_count() {
-  const int count = process_threads().load(std::memory_order_relaxed);
-  return thread_limit > 0 ? thread_limit : count;
+  return thread_limit > 0 ? thread_limit : process_threads().load(std::memory_order_relaxed);
 }
 
 void set_thread_count(int n) { process_threads().store(n, std::memory_order_relaxed); }

@@ -26,7 +26,12 @@ struct Strided {
       for (int r = 0; r < count; ++r) {
         T* to = panel + r * Shape<T>::panel_stride;
         const T* from = source + r * stride;
-        for (p = 0; p + step <= depth; p += step) simd::store(to + p, simd::load(from + p));
+        for (p = 0; p + step <= depth; p += step) {
+          simd::store(to + p, simd::load(from + p));
+#ifdef PFA
+          if ((p & 15) == 0) __builtin_prefetch(from + PFA * stride + p, 0, 2);
+#endif
+        }
         if (p < depth) simd::store_first(to + p, simd::load_first(from + p, int(depth - p)), int(depth - p));
       }
       return;

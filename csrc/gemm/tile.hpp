@@ -21,6 +21,9 @@ struct Pass {
 // acc[r][v] = sum over p of a[r, p] * b[p, v]
 template <class T, int Rows, int Vectors>
 FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors]) {
+#ifdef UNR
+#pragma GCC unroll 4
+#endif
   for (Index p = 0; p < depth; ++p) {
     simd::Vec<T> right[Vectors];
 #pragma GCC unroll 4
@@ -44,7 +47,12 @@ void tile(const T* a, const T* b, Index depth, Output<T> c, Index row, Index col
   constexpr int step = simd::lanes<T>;
   T* corner = c.data + row * c.stride + column * c.stride_column;
 #pragma GCC unroll 8
-  for (int r = 0; r < Rows; ++r) __builtin_prefetch(corner + r * c.stride, 1);
+  for (int r = 0; r < Rows; ++r) {
+    __builtin_prefetch(corner + r * c.stride, 1);
+#ifdef PFC2
+    __builtin_prefetch(corner + r * c.stride + Vectors*step-1, 1);
+#endif
+  }
 
   simd::Vec<T> acc[Rows][Vectors] = {};
   accumulate<T, Rows, Vectors>(a, b, depth, acc);

@@ -28,6 +28,8 @@ OVERLAP_WORK = 10_000
 _INTEGERS = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
 )
+# NumPy makes up a name at every asking, which takes longer than a small matrix product.
+_NAMES = {np.dtype(name): name for name in ("float32", "float64", *_INTEGERS)}
 _DLPACK_CPU = (1, 3, 11)  # main memory, and main memory pinned for CUDA and for ROCm
 _DLPACK_CUDA = (2, 13)  # device and managed memory
 
@@ -41,16 +43,11 @@ def kind(value: object) -> str:
     return cls.__qualname__ if package == "builtins" else f"{package}.{cls.__qualname__}"
 
 
-_names: dict[Any, str] = {}  # of dtypes met so far: making a name takes longer than a small product
-
-
 def dtype_name(dtype: Any) -> str:
     """Name a dtype alike in every library: ``float32`` for ``torch.float32``, ``>f4`` and ``np.float32``."""
-    name = _names.get(dtype)
-    if name is None:
-        name = dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2]
-        _names[dtype] = name
-    return name
+    if isinstance(dtype, np.dtype):
+        return _NAMES.get(dtype) or dtype.name
+    return str(dtype).rpartition(".")[2]
 
 
 class Library:
@@ -70,6 +67,8 @@ class Library:
         """Give the host view of `array`: no copy unless its library demands one."""
         if isinstance(array, ndarray) and type(array) is not ndarray and np.ma.is_masked(array):
             raise TypeError(f"[{operation}] expected {name} without masked elements, got a masked array")
+        if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
+            return np.from_dlpack(array)
         try:
             return np.asarray(array)
         except ValueError as error:
@@ -300,6 +299,9 @@ def check_out(
     sources: list[Array],
 ) -> Array:
     """Refuse an `out` the result cannot be written to; else give what to write through (its host view on the CPU)."""
+    everyday = type(out) is ndarray and library is NUMPY and out.dtype is dtype and out.shape == shape
+    if everyday and out.flags.carray and not any(np.may_share_memory(out, source) for source in sources):
+        return out  # every rule below holds
     # np.ma is imported by its first mention, so an everyday array must not get that far.
     if not library.owns(out, like) or (
         library is NUMPY and type(out) is not ndarray and isinstance(out, np.ma.MaskedArray)

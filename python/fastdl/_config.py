@@ -15,7 +15,7 @@ from fastdl._version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LARGEST_COUNT = 2**31 - 1  # of a C int
+_LARGEST_COUNT = 4096  # as for FASTDL_NUM_THREADS: more is a slip
 
 
 def _check_count(where: str, n: object) -> int:
@@ -53,7 +53,7 @@ def set_num_threads(n: int) -> None:
     Parameters
     ----------
     n : int
-        At least 1.
+        From 1 to 4096.
 
     Examples
     --------
@@ -78,12 +78,14 @@ def _limited(count: int) -> Iterator[None]:
 
 
 def threads(n: int) -> Any:
-    """Limit the threads of calls made by this Python thread, within a ``with`` block.
+    """Set how many threads calls made by this Python thread may use, within a ``with`` block.
+
+    Other threads of the program keep the number of `set_num_threads`.
 
     Parameters
     ----------
     n : int
-        At least 1.
+        From 1 to 4096.
 
     Returns
     -------

@@ -173,7 +173,7 @@ class Operation:
         ``family.function``; the native kernel is ``_core.family.function``, the reference
         ``fastdl.reference.family.function``.
     *arguments : str
-        Names of the array arguments in order; one ending in ``?`` may be None.
+        Names of the array arguments in order; one ending in ``?`` may be None, but never the first.
     """
 
     __slots__ = ("_reference", "_required", "arguments", "name", "native")
@@ -222,9 +222,9 @@ class Operation:
 
     def _begin_any(self, arrays: tuple[Array, ...]) -> Call:
         first = arrays[0]
-        if first is None or self._lacking(arrays):
-            name = self.arguments[0] if first is None else self._lacking(arrays)
-            raise TypeError(f"[{self.name}] expected {name} to be an array, got None")
+        lacking = self.arguments[0] if first is None else self._lacking(arrays)
+        if lacking:
+            raise TypeError(f"[{self.name}] expected {lacking} to be an array, got None")
         library = library_of(first)
         device = library.device(first)
         chosen = _choose(self.name, device)

@@ -67,7 +67,8 @@ FASTDL_API fastdl_status fastdl_set_isa(const char* name); /* for tests and meas
 
 FASTDL_API int fastdl_get_num_threads(void); /* what a call on this thread would use at most */
 FASTDL_API fastdl_status fastdl_set_num_threads(int n); /* process-wide, n >= 1 */
-/* A limit for calls made by the calling thread only, 0 for none; returns the one that was set before, or -1 if n < 0. */
+/* For calls made by the calling thread only, instead of the process-wide number; 0 for none. Returns what was set before,
+ * or -1 if n < 0. */
 FASTDL_API int fastdl_set_thread_limit(int n);
 
 /* ---- Gram matrices ---------------------------------------------------------------------------------------------- */

@@ -1,0 +1,80 @@
+# The two commands of the README, and the developer's day. Each target sets up what it needs in .venv and is quick the
+# second time. PYTHON chooses the interpreter the environment is made with.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A build that warns is a build that fails.
+STRICT := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON
+SOURCES := $(shell find csrc cuda cmake -type f) CMakeLists.txt pyproject.toml
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: help bench rivals bench-rivals test test-cpp test-python test-aarch64 test-avx512 test-no-native test-freethreaded build lint format asan clean
+help:
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+# ---- environment and build ----
+$(VENV)/.environment: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check scikit-build-core pybind11 cmake ninja
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.environment $(SOURCES)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation $(STRICT) -e ".[dev,bench]"
+	touch $@
+
+build: $(VENV)/.installed ## compile and install into .venv, editable
+
+# ---- the main job ----
+bench: build ## benchmark against references and installed rivals; ARGS="--full gram" for more
+	$(BIN)/python -m fastdl bench $(ARGS)
+
+$(VENV)/.rivals: $(VENV)/.environment
+	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0 scikit-learn
+	touch $@
+
+rivals: $(VENV)/.rivals ## install the libraries fastdl is measured against
+
+bench-rivals: rivals bench ## the same with the rivals installed first
+
+# ---- tests ----
+test: test-cpp test-python ## everything that runs on this machine
+
+build/cpp/build.ninja: CMakeLists.txt tests/cpp/CMakeLists.txt cmake/FastdlIsa.cmake $(VENV)/.environment
+	$(BIN)/cmake -S . -B build/cpp -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
+
+test-cpp: build/cpp/build.ninja ## the C++ tests, every instruction set of this machine
+	$(BIN)/cmake --build build/cpp
+	$(BIN)/ctest --test-dir build/cpp --output-on-failure
+
+test-python: build
+	$(PYTEST) $(ARGS)
+
+test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under qemu-user
+	@command -v aarch64-linux-gnu-g++ qemu-aarch64-static >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+	  apt-get install -y -qq g++-aarch64-linux-gnu qemu-user-static >/dev/null; } || { \
+	  echo "test-aarch64 needs Debian's g++-aarch64-linux-gnu and qemu-user-static"; exit 1; }
+	$(BIN)/cmake -S . -B build/aarch64 -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
+	  -DBUILD_SHARED_LIBS=OFF -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
+	$(BIN)/cmake --build build/aarch64
+	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure
+	$(MAKE) build/cpp/build.ninja && $(BIN)/cmake --build build/cpp --target test_engine
+	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
+	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
+
+test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
+	rm -rf build/no-native && $(PYTHON) -m venv build/no-native
+	FASTDL_NO_NATIVE=1 build/no-native/bin/python -m pip install -q --disable-pip-version-check . pytest pytest-timeout array-api-strict hypothesis
+	build/no-native/bin/python -m pytest -q -p no:cacheprovider tests
+
+# ---- quality ----
+lint: build ## ruff, mypy, clang-format
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format: build ## rewrite the sources as lint wants them
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs $(BIN)/clang-format -i
+
+clean: ## remove everything that was built, and the environment
+	rm -rf build dist $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,219 @@
+"""Threads and processes: the same bits for every number of threads, from many threads at once, and after a fork."""
+
+import multiprocessing
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import fastdl
+
+linear = fastdl.gram.linear
+COUNTS = (1, 2, 3, 5)
+LIMIT = 120  # seconds, for what takes one on an idle machine
+
+
+def matrices(dtype=np.float32, n=301, m=517, d=203):
+    rng = np.random.default_rng(7)
+    return rng.standard_normal((n, d)).astype(dtype), rng.standard_normal((m, d)).astype(dtype)
+
+
+@pytest.mark.parametrize("n, m, d", [(301, 517, 203), (1031, 17, 64), (13, 1030, 523), (64, 64, 2053), (700, 700, 40)])
+def test_any_number_of_threads_gives_the_same_bits(native_level, dtype, keep_threads, n, m, d):
+    X, Y = matrices(dtype, n, m, d)
+    fastdl.set_num_threads(1)
+    expected, alone = linear(X, Y).tobytes(), linear(X).tobytes()
+    for count in COUNTS:
+        fastdl.set_num_threads(count)
+        assert linear(X, Y).tobytes() == expected
+        assert linear(X).tobytes() == alone
+        for limit in COUNTS:
+            with fastdl.threads(limit):
+                assert linear(X, Y).tobytes() == expected
+                assert linear(X).tobytes() == alone
+
+
+def together(*functions):
+    """Run functions in threads that start at one moment; raise the first error among them."""
+    barrier = threading.Barrier(len(functions))
+    errors = []
+
+    def run(function):
+        try:
+            barrier.wait(LIMIT)
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(function,), daemon=True) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+        assert not thread.is_alive(), "a thread never came back"
+    if errors:
+        raise errors[0]
+
+
+def test_many_python_threads_at_once(level, dtype, keep_threads):
+    """Whatever the interleaving, each caller gets the bits it gets alone."""
+    fastdl.set_num_threads(3)
+    backend = "reference" if level == "reference" else "native"
+    work = []
+    for index, (n, m, d) in enumerate([(8, 8, 8), (65, 33, 17), (301, 217, 103), (130, 400, 64), (3, 700, 50)]):
+        X, Y = matrices(dtype, n, m, d)
+        X = X + index
+        with fastdl.threads(1):
+            work.append((X, Y, linear(X, Y), linear(X)))
+
+    def caller(start):
+        def call():
+            # A thread does not inherit the context of the one that started it.
+            with fastdl.backend(backend):
+                for step in range(25):
+                    X, Y, expected, alone = work[(start + step) % len(work)]
+                    check(linear(X, Y), expected)
+                    check(linear(X), alone)
+
+        return call
+
+    def check(result, expected):
+        if level == "reference":
+            np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
+        else:
+            assert result.tobytes() == expected.tobytes()
+
+    together(*(caller(start) for start in range(8)))
+
+
+def test_the_number_of_threads_may_change_during_work(native, keep_threads):
+    X, Y = matrices()
+    expected = linear(X, Y).tobytes()
+    stop = threading.Event()
+
+    def work():
+        try:
+            for _ in range(60):
+                assert linear(X, Y).tobytes() == expected
+        finally:
+            stop.set()
+
+    def change():
+        while not stop.is_set():
+            for count in COUNTS:
+                fastdl.set_num_threads(count)
+                with fastdl.threads(2):
+                    assert fastdl.get_num_threads() <= 2
+                time.sleep(0.001)
+
+    together(work, work, change)
+
+
+def test_the_interpreter_runs_during_a_kernel(native):
+    """A call of a second's work must let other Python threads run: the GIL is released."""
+    X, Y = matrices(np.float64, 1500, 1500, 1500)
+    steps = []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            steps.append(time.perf_counter())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    out = np.empty((1500, 1500))
+    began = time.perf_counter()
+    with fastdl.threads(1):
+        linear(X, Y, out=out)
+    ended = time.perf_counter()
+    done.set()
+    thread.join(LIMIT)
+    assert sum(began < step < ended for step in steps) >= 3
+
+
+@pytest.mark.skipif(not hasattr(sys, "_is_gil_enabled"), reason="a Python without the free-threaded build")
+def test_importing_does_not_bring_the_gil_back():
+    import sysconfig
+
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("not a free-threaded build")
+    assert not sys._is_gil_enabled()
+
+
+def _child(connection, backend):
+    with fastdl.backend(backend):
+        X, Y = matrices()
+        connection.send_bytes(linear(X, Y).tobytes() + linear(X).tobytes())
+    connection.close()
+
+
+def in_child(method, backend):
+    """Compute in a new process; give the bytes it found."""
+    context = multiprocessing.get_context(method)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(sender, backend))
+    with warnings.catch_warnings():
+        # Python warns that forking with threads running is risky. That it works here is what is tested.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    sender.close()
+    try:
+        assert receiver.poll(LIMIT), f"the {method} child hangs"
+        found = receiver.recv_bytes()
+        process.join(LIMIT)
+        assert process.exitcode == 0
+        return found
+    finally:
+        if process.is_alive():
+            process.kill()
+            process.join()
+        receiver.close()
+
+
+needs_fork = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin",
+    reason="no fork on this platform, or one its system libraries do not survive",
+)
+
+
+@needs_fork
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_forked_child_computes_the_same(native, keep_threads, count):
+    fastdl.set_num_threads(count)
+    X, Y = matrices()
+    expected = linear(X, Y).tobytes() + linear(X).tobytes()
+    for _ in range(3):
+        assert in_child("fork", "native") == expected
+    assert linear(X, Y).tobytes() + linear(X).tobytes() == expected
+
+
+@needs_fork
+def test_a_fork_while_other_threads_compute(native, keep_threads):
+    """The child has only the forking thread: no lock or queue left by the others may stop it."""
+    fastdl.set_num_threads(3)
+    X, Y = matrices()
+    expected = linear(X, Y).tobytes() + linear(X).tobytes()
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            linear(X, Y)
+
+    def fork():
+        try:
+            for _ in range(10):
+                assert in_child("fork", "native") == expected
+        finally:
+            stop.set()
+
+    together(work, work, fork)
+    assert linear(X, Y).tobytes() + linear(X).tobytes() == expected
+
+
+def test_a_spawned_child_computes_the_same(native):
+    X, Y = matrices()
+    assert in_child("spawn", "native") == linear(X, Y).tobytes() + linear(X).tobytes()
