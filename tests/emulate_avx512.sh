@@ -28,7 +28,13 @@ cache=$(cd "$FASTDL_EMULATOR_CACHE" && pwd)
 root=$cache/root
 work=$(mktemp -d)
 emulator=
-trap 'if [[ -n $emulator ]]; then kill "$emulator" 2>/dev/null || true; fi; rm -rf "$work"' EXIT
+finish() {
+    if [[ -n $emulator ]]; then kill "$emulator" 2>/dev/null || true; wait "$emulator" 2>/dev/null || true; fi
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # ---- Packages, once. ----
 exec 9>"$cache/lock"; flock 9
@@ -208,19 +214,21 @@ sound: driver=dummy
 log: $work/log
 panic: action=fatal
 RC
+# timeout -k below: Bochs may survive SIGTERM.
 echo c >"$work/debugger"  # Debian's Bochs has its debugger built in: tell it to continue
 : >"$work/com1"
 LD_LIBRARY_PATH=$(dirname "$(dirname "$plugins")") LTDL_LIBRARY_PATH=$plugins \
     BXSHARE=$root/usr/share/bochs TERM=linux \
-    timeout "${FASTDL_EMULATOR_TIMEOUT:-1800}" "$(find "$root" -name bochs-bin -type f)" \
+    timeout --foreground -k 2 "${FASTDL_EMULATOR_TIMEOUT:-1800}" "$(find "$root" -name bochs-bin -type f)" \
     -q -f "$work/bochsrc" -rc "$work/debugger" </dev/null >"$work/screen" 2>&1 &
 emulator=$!
-tail -c +1 -s 0.2 -f --pid=$emulator "$work/com1"
+tail -c +1 -s 0.2 -f --pid=$emulator "$work/com1" &
+wait $! || true  # in the background, so that a signal to this script is acted on at once
 status=0; wait $emulator || status=$?
 emulator=
 code=$(sed -n 's/^program-exit-code \([0-9]*\).*/\1/p' "$work/com2" 2>/dev/null || true)
 [[ -n $code ]] && exit "$code"
-if [[ $status == 124 ]]; then echo "emulate_avx512: out of time" >&2; exit 124; fi
+if [[ $status == 124 || $status == 137 ]]; then echo "emulate_avx512: out of time" >&2; exit 124; fi
 echo "emulate_avx512: the emulator ended without the program's exit code:" >&2
 tail -n 5 "$work/com2" "$work/screen" >&2 || true
 exit 1

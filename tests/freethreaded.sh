@@ -8,6 +8,7 @@
 #
 #   FASTDL_FREETHREADED_CACHE   cache folder (build/freethreaded)
 #   FASTDL_FREETHREADED_SOURCE  Debian suite/source package (trixie/python3.13)
+#   FASTDL_FREETHREADED_EXTRAS  more packages for the tests, space-separated
 #   JOBS                        parallel compilations (all CPUs)
 set -euo pipefail
 

@@ -24,8 +24,9 @@ MatrixView<T> matrix(const py::array& array, const char* name) {
     throw py::type_error(std::string(name) + ": expected " + (size == 4 ? "float32" : "float64") + " like the first array, got " +
                          std::string(py::str(array.dtype())));
   if (array.ndim() != 2) throw py::value_error(std::string(name) + ": expected 2 dimensions, got " + std::to_string(array.ndim()));
-  // A stride that is never taken may be anything.
-  const py::ssize_t rows = array.shape(0) > 1 ? array.strides(0) : 0, cols = array.shape(1) > 1 ? array.strides(1) : 0;
+  // A stride that is never taken may be anything: along one element, or in an empty array.
+  const auto stride = [&](int axis) { return array.size() > 0 && array.shape(axis) > 1 ? array.strides(axis) : 0; };
+  const py::ssize_t rows = stride(0), cols = stride(1);
   if (rows % size != 0 || cols % size != 0 || reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Value) != 0)
     throw py::value_error(std::string(name) + ": expected aligned elements, got strides " + std::to_string(rows) + ", " + std::to_string(cols));
   if constexpr (!std::is_const_v<T>)

@@ -26,12 +26,7 @@ struct Strided {
       for (int r = 0; r < count; ++r) {
         T* to = panel + r * Shape<T>::panel_stride;
         const T* from = source + r * stride;
-        for (p = 0; p + step <= depth; p += step) {
-          simd::store(to + p, simd::load(from + p));
-#ifdef PFA
-          if ((p & 15) == 0) __builtin_prefetch(from + PFA * stride + p, 0, 2);
-#endif
-        }
+        for (p = 0; p + step <= depth; p += step) simd::store(to + p, simd::load(from + p));
         if (p < depth) simd::store_first(to + p, simd::load_first(from + p, int(depth - p)), int(depth - p));
       }
       return;
@@ -40,8 +35,17 @@ struct Strided {
       for (int r = 0; r < count; ++r) panel[r * Shape<T>::panel_stride + p] = source[r * stride + p * stride_k];
   }
 
-  // panel[p*width + j] = entry(first + j, k + p) for j < count, and 0 for count <= j < width. B's panel: the values of one
-  // k side by side, a multiple of the vector wide.
+  // Asks for part `part` of `parts` of the values that pack_rows will read, from memory to L2.
+  void prefetch_rows(Index first, int count, Index k, Index depth, Index part, Index parts) const {
+    if (stride_k != 1) return;
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    const Index lines = (depth + line - 1) / line;
+    for (Index l = lines * part / parts; l < lines * (part + 1) / parts; ++l)
+      for (int r = 0; r < count; ++r) simd::prefetch_to_l2(data + (first + r) * stride + k + l * line);
+  }
+
+  // panel[p*width + j] = entry(first + j, k + p) for j < count, and anything finite or not for count <= j < width, where a
+  // tile drops its result. B's panel: the values of one k side by side, a multiple of the vector wide.
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     constexpr int step = simd::lanes<T>;
     const T* source = data + first * stride + k * stride_k;
@@ -57,14 +61,17 @@ struct Strided {
   }
 
  private:
-  // From rows contiguous in k: square blocks turned in registers.
+  // From rows contiguous in k: square blocks turned in registers. Few rows are read again in place of missing ones, and
+  // their lanes of the panel, which no result takes, hold copies instead of zeros.
   void turn(const T* source, int count, Index depth, int width, T* panel) const {
     constexpr int step = simd::lanes<T>;
+    const T* rows[step];
+    for (int i = 0; i < step; ++i) rows[i] = source + (i < count ? i : count - 1) * stride;
     Index p = 0;
     simd::Vec<T> block[step];
     for (; p + step <= depth; p += step) {
 #pragma GCC unroll 16
-      for (int i = 0; i < step; ++i) block[i] = i < count ? simd::load(source + i * stride + p) : simd::Vec<T>{};
+      for (int i = 0; i < step; ++i) block[i] = simd::load(rows[i] + p);
       simd::transpose<T>(block);
 #pragma GCC unroll 16
       for (int i = 0; i < step; ++i) simd::store(panel + (p + i) * width, block[i]);

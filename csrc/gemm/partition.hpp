@@ -28,7 +28,7 @@ Grid partition(Index rows, Index columns, bool symmetric, int threads) {
     g.column_blocks = divide_up(columns, g.block_columns);
     return g;
   };
-  const Index fewest = divide_up(columns, S::max_block_columns);
+  const Index fewest = divide_up(columns, S::block_columns());
   Grid best = grid_of(1, fewest);
   if (threads <= 1) return best;
 

@@ -11,23 +11,13 @@
 
 #include <cstdint>
 
+#include "core/cache.hpp"
 #include "simd/vec.hpp"
 
 namespace fastdl::gemm {
 namespace {
 
 using Index = std::int64_t;
-
-// Bytes of one row of A in a pass over k, and of the packed block of B. Defined from outside only to measure others.
-#if !defined(FASTDL_GEMM_DEPTH_BYTES)
-#if FASTDL_VECTOR_BYTES == 64
-#define FASTDL_GEMM_DEPTH_BYTES 2048
-#define FASTDL_GEMM_BLOCK_BYTES (2048 * 384)
-#else
-#define FASTDL_GEMM_DEPTH_BYTES 1024
-#define FASTDL_GEMM_BLOCK_BYTES (1024 * 384)
-#endif
-#endif
 
 template <class T>
 struct Shape {
@@ -40,12 +30,20 @@ struct Shape {
 #endif
   static constexpr int columns = vectors * lanes;
 
-  // How far one pass goes in k, in bytes of a row of A: the sum over k is taken in such pieces, balanced, and depends
-  // on nothing but K. That makes a result the same to the bit for every partition of rows and columns.
-  static constexpr int max_depth = FASTDL_GEMM_DEPTH_BYTES / static_cast<int>(sizeof(T));
+  // How far one pass goes in k, at most: the sum over k is taken in such stretches, balanced, and depends on nothing but K.
+  // That makes a result the same to the bit for every partition of rows and columns.
+#if FASTDL_VECTOR_BYTES == 64
+  static constexpr int max_depth = 2048 / static_cast<int>(sizeof(T));
+#else
+  static constexpr int max_depth = 256;
+#endif
 
-  // Columns of the block of B.
-  static constexpr int max_block_columns = FASTDL_GEMM_BLOCK_BYTES / (max_depth * static_cast<int>(sizeof(T))) / columns * columns;
+  // Columns of a block of B: with the deepest pass it takes 5/8 of the L2 cache and leaves the rest to A, C and the
+  // fetches ahead. (Zen 3, 512 KB, 2048 cubed: a block of 3/2 of L2 costs 3%, one of 1/2 up to 5%.)
+  static Index block_columns() {
+    const Index columns_in_cache = core::l2_bytes() * 5 / 8 / (max_depth * static_cast<Index>(sizeof(T)));
+    return columns_in_cache < columns ? columns : columns_in_cache / columns * columns;
+  }
 
   // Distance between the rows of a packed panel of A. Constant, so that a tile's broadcasts are one pointer and fixed
   // displacements; odd in cache lines, so that rows do not share cache sets.

@@ -13,17 +13,17 @@ struct Output {
   Index stride, stride_column;
 };
 
-// What part of the sum over k a pass brings.
-struct Pass {
-  bool first, last;
+// The part of the sum over k that one pass takes: [first, first + depth) of `all`.
+struct Stretch {
+  Index first, depth, all;
+  bool begins() const { return first == 0; }
+  bool last() const { return first + depth == all; }
 };
 
 // acc[r][v] = sum over p of a[r, p] * b[p, v]
 template <class T, int Rows, int Vectors>
 FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors]) {
-#ifdef UNR
 #pragma GCC unroll 4
-#endif
   for (Index p = 0; p < depth; ++p) {
     simd::Vec<T> right[Vectors];
 #pragma GCC unroll 4
@@ -39,23 +39,23 @@ FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> 
   }
 }
 
-// One tile, at (row, column) of the output; `valid` columns of it exist. Below tells that only columns <= row are wanted
-// (a tile on the diagonal of a symmetric result).
+// One tile, at (row, column) of the output; `valid` columns of it exist, at least one. `below` tells that only columns <= row
+// are wanted (a tile on the diagonal of a symmetric result).
 template <class T, int Rows, int Vectors, class Epilogue>
-void tile(const T* a, const T* b, Index depth, Output<T> c, Index row, Index column, int valid, bool below, Pass pass,
+void tile(const T* a, const T* b, Stretch stretch, Output<T> c, Index row, Index column, int valid, bool below,
           const Epilogue& epilogue) {
   constexpr int step = simd::lanes<T>;
   T* corner = c.data + row * c.stride + column * c.stride_column;
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
-    __builtin_prefetch(corner + r * c.stride, 1);
-#ifdef PFC2
-    __builtin_prefetch(corner + r * c.stride + Vectors*step-1, 1);
-#endif
+    // The ends of the row: a tile's row is one cache line on AVX2, and lies across two when C is not aligned to them.
+    simd::prefetch_to_l1(corner + r * c.stride);
+    simd::prefetch_to_l1(corner + r * c.stride + (valid - 1) * c.stride_column);
   }
 
   simd::Vec<T> acc[Rows][Vectors] = {};
-  accumulate<T, Rows, Vectors>(a, b, depth, acc);
+  accumulate<T, Rows, Vectors>(a, b, stretch.depth, acc);
+  const bool begins = stretch.begins(), last = stretch.last();
 
   if (c.stride_column == 1 && valid == Vectors * step && !below) {
 #pragma GCC unroll 8
@@ -64,8 +64,8 @@ void tile(const T* a, const T* b, Index depth, Output<T> c, Index row, Index col
       for (int v = 0; v < Vectors; ++v) {
         T* to = corner + r * c.stride + v * step;
         simd::Vec<T> sum = acc[r][v];
-        if (!pass.first) sum += simd::load(to);
-        if (pass.last) sum = epilogue(sum, row + r, column + v * step);
+        if (!begins) sum += simd::load(to);
+        if (last) sum = epilogue(sum, row + r, column + v * step);
         simd::store(to, sum);
       }
     }
@@ -82,13 +82,13 @@ void tile(const T* a, const T* b, Index depth, Output<T> c, Index row, Index col
       T* to = corner + r * c.stride + first * c.stride_column;
       simd::Vec<T> sum = simd::load(sums[r] + first);
       if (c.stride_column == 1) {
-        if (!pass.first) sum += simd::load_first(to, count);
-        if (pass.last) sum = epilogue(sum, row + r, column + first);
+        if (!begins) sum += simd::load_first(to, count);
+        if (last) sum = epilogue(sum, row + r, column + first);
         simd::store_first(to, sum, count);
       } else {
-        if (!pass.first)
+        if (!begins)
           for (int i = 0; i < count; ++i) sum[i] += to[i * c.stride_column];
-        if (pass.last) sum = epilogue(sum, row + r, column + first);
+        if (last) sum = epilogue(sum, row + r, column + first);
         for (int i = 0; i < count; ++i) to[i * c.stride_column] = sum[i];
       }
     }
@@ -96,7 +96,7 @@ void tile(const T* a, const T* b, Index depth, Output<T> c, Index row, Index col
 }
 
 template <class T, class Epilogue>
-using Tile = void (*)(const T*, const T*, Index, Output<T>, Index, Index, int, bool, Pass, const Epilogue&);
+using Tile = void (*)(const T*, const T*, Stretch, Output<T>, Index, Index, int, bool, const Epilogue&);
 
 // The tile of any size up to the full one: tails use narrower tiles, never a padded full one.
 template <class T, class Epilogue, int Rows = Shape<T>::rows, int Vectors = Shape<T>::vectors>

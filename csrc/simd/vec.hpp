@@ -95,6 +95,28 @@ FASTDL_INLINE void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// Asks for the cache line of p: to L1 for writing soon, or to L2 for later. Assembly, because GCC 12 drops loops and
+// functions that do nothing but __builtin_prefetch.
+FASTDL_INLINE void prefetch_to_l1(const void* p) {
+#if defined(__x86_64__)
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+#elif defined(__aarch64__)
+  asm volatile("prfm pstl1keep, %0" : : "Q"(*static_cast<const char*>(p)));
+#else
+  __builtin_prefetch(p, 1);
+#endif
+}
+
+FASTDL_INLINE void prefetch_to_l2(const void* p) {
+#if defined(__x86_64__)
+  asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(p)));
+#elif defined(__aarch64__)
+  asm volatile("prfm pldl2keep, %0" : : "Q"(*static_cast<const char*>(p)));
+#else
+  __builtin_prefetch(p, 0, 2);
+#endif
+}
+
 // Lane i true where i < count; count may be anything.
 template <class T>
 FASTDL_INLINE IntVec<T> first_lanes(int count) {

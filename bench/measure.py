@@ -1,0 +1,202 @@
+"""Timing the contenders of a group fairly, and handing the durations to pytest-benchmark."""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+
+import fastdl
+
+OURS = "fastdl"
+REFERENCE = "reference"
+PYTHON = "python"
+
+# Calls shorter than this are made in batches, or the clock would be measured.
+SHORTEST_ROUND = 1e-3
+FEWEST_ROUNDS = 5
+MOST_ROUNDS = 25
+
+# Threads of OpenBLAS and OpenMP go on spinning for milliseconds after a call, on the processors the next contender is
+# about to use. They are given the time to fall asleep.
+SETTLE = 10e-3
+
+
+class Disagreement(AssertionError):
+    """A contender computed something else than the others."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A group made ready: one call without arguments a contender, and a check that raises `Disagreement`."""
+
+    calls: dict[str, Callable[[], Any]]
+    check: Callable[[str, np.ndarray], None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One call of one function on one input, by all contenders.
+
+    `size` holds what the plots go by. `series` names the plot a group belongs to, "" for none. `contenders` are known
+    before `prepare` makes the inputs, so that tests can be listed without the memory being used.
+    """
+
+    family: str
+    function: str
+    size: dict[str, int]
+    dtype: str
+    threads: int
+    flops: float
+    contenders: tuple[str, ...]
+    prepare: Callable[[], Prepared]
+    series: str = ""
+    symmetric: bool = False
+    isa: str = ""
+
+    @property
+    def label(self) -> str:
+        """A name no other group has, for progress and for selection."""
+        size = " ".join(f"{name}={value}" for name, value in self.size.items())
+        parts = (self.function, size, self.dtype, f"threads={self.threads}", self.isa, self.series)
+        return " ".join(part for part in parts if part)
+
+    def describe(self) -> dict:
+        """What a record says of the group, besides the timings."""
+        names = ("family", "function", "size", "dtype", "threads", "flops", "series", "symmetric", "isa")
+        return {"label": self.label, **{name: getattr(self, name) for name in names}}
+
+
+def selected(module: Any, full: bool, isa: str, case: str) -> list[Group]:
+    """The groups of a family on one instruction set whose label contains `case`."""
+    return [group for group in module.groups(full, isa) if case in group.label]
+
+
+@contextmanager
+def same_threads(count: int) -> Iterator[None]:
+    """Hold every library that is loaded to the same number of threads."""
+    before = fastdl.get_num_threads()
+    fastdl.set_num_threads(count)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(count)
+    try:
+        # Covers the OpenBLAS of NumPy and of SciPy, and OpenMP.
+        with threadpoolctl.threadpool_limits(count):
+            yield
+    finally:
+        fastdl.set_num_threads(before)
+
+
+def _time(call: Callable[[], Any], batch: int) -> float:
+    """Seconds of a call, the average over a batch."""
+    repeats = range(batch)
+    begin = time.perf_counter()
+    for _ in repeats:
+        call()
+    return (time.perf_counter() - begin) / batch
+
+
+def _batch(call: Callable[[], Any]) -> int:
+    """How many calls make a round that is long enough to be timed."""
+    batch = 1
+    while True:
+        # The best of three: a call that was interrupted must not pass for a long one.
+        seconds = min(_time(call, batch) for _ in range(3))
+        if seconds * batch >= SHORTEST_ROUND:
+            return batch
+        batch = min(10 * batch, max(batch + 1, math.ceil(1.2 * SHORTEST_ROUND / max(seconds, 1e-9))))
+
+
+def interleave(calls: dict[str, Callable[[], Any]], seconds: float, settle: float) -> dict[str, tuple[list, int]]:
+    """Time all calls by turns, so that whatever else the machine does meets all of them alike.
+
+    Parameters
+    ----------
+    calls : dict
+        What to time, by name.
+    seconds : float
+        Begin no further round after this; at least `FEWEST_ROUNDS` are made.
+    settle : float
+        Pause before each turn.
+
+    Returns
+    -------
+    dict
+        For each name the seconds a call of each round, and the number of calls in a round.
+    """
+    durations: dict[str, list[float]] = {name: [] for name in calls}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        batches = {name: _batch(call) for name, call in calls.items()}
+        stop = time.perf_counter() + seconds
+        for turn in range(MOST_ROUNDS):
+            if turn >= FEWEST_ROUNDS and time.perf_counter() >= stop:
+                break
+            # There and back, so that nobody always follows the same neighbour.
+            for name in list(calls)[:: 1 if turn % 2 == 0 else -1]:
+                if settle:
+                    time.sleep(settle)
+                # Untimed, to wake the contender's threads and bring its inputs back into the caches. A call that fills
+                # a round many times over does not notice, and would only double the wait.
+                if not durations[name] or durations[name][0] < 10 * SHORTEST_ROUND:
+                    calls[name]()
+                durations[name].append(_time(calls[name], batches[name]))
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: (durations[name], batches[name]) for name in calls}
+
+
+def as_numpy(result: Any) -> np.ndarray:
+    """The result of any contender, to be compared."""
+    return result.numpy() if hasattr(result, "numpy") else np.asarray(result)
+
+
+def measure(group: Group, seconds: float) -> dict[str, tuple[list, int]]:
+    """Check that all contenders of a group agree, then time them."""
+    with same_threads(group.threads):
+        prepared = group.prepare()
+        if tuple(prepared.calls) != group.contenders:
+            raise RuntimeError(f"{group.label}: announced {group.contenders}, prepared {tuple(prepared.calls)}")
+        for name, call in prepared.calls.items():
+            prepared.check(name, as_numpy(call()))
+        return interleave(prepared.calls, seconds, SETTLE if group.threads > 1 else 0.0)
+
+
+class ReplayedClock:
+    """A clock that tells the time of a measurement already made.
+
+    pytest-benchmark times one function after the other, which is no fair race on a machine whose speed wanders. So
+    the race is run by `interleave`, and each contender's test replays its part through this clock: `setup` sets the
+    clock to zero, the "function under test" sets it to the next duration. All statistics are then pytest-benchmark's.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Read the clock."""
+        return self.now
+
+    def _set(self, now: float) -> None:
+        self.now = now
+
+    def replay(self, benchmark: Any, durations: list[float]) -> None:
+        """Give the durations to the `benchmark` fixture, which must have been made with this clock as its timer."""
+        remaining = iter(durations)
+        benchmark.pedantic(
+            lambda: self._set(next(remaining)), setup=lambda: self._set(0.0), rounds=len(durations), iterations=1
+        )
+
+
+clock = ReplayedClock()

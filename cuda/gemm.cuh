@@ -1,0 +1,379 @@
+// The matrix-product engine on the GPU: C[i, j] = epilogue(sum over k of A[i, k] * B[j, k]), the twin of csrc/gemm.
+//
+//   a block computes one square tile of C: 128 x 128 (f32, 256 threads) or 64 x 64 (f64, 64 threads)
+//     for each slice of 32 bytes along k
+//       bring the next slices of A and B to registers           the loads' latency hides behind the products
+//       add the products of this slice, 8 x 8 sums a thread     fragments come from shared memory, 16 bytes a load
+//       put the next slices into the other half of shared memory, transposed: k outermost
+//       one barrier
+//
+// Why these sizes. An 8 x 8 register tile reads 16 numbers from shared memory for 64 multiply-adds, so the arithmetic
+// is the limit and not shared memory; a warp is 4 x 8 such threads and its fragment loads are broadcasts of 64 and 128
+// contiguous bytes, without bank conflicts. A thread's rows and columns come in groups of 16 bytes, one group from each
+// part of the tile, for the same reason. A slice is 32 bytes deep because that is a sector, the least that memory
+// gives; deeper slices of f64 spilled registers on sm_121. The loads go through registers and not cp.async: they are
+// transposed on the way, and sm_75 has none.
+//
+// The sum of an element is one chain of fused multiply-adds in the order of k, whatever the tile, the mode or the
+// batch: the result depends on its own two rows alone, to the bit. There are no atomics.
+//
+// Symmetric mode launches the tiles on and below the diagonal only. Each writes its elements with i >= j, and those
+// with i > j once more at (j, i), turned over in shared memory so that both stores are coalesced: C is symmetric to the
+// bit by construction.
+#pragma once
+
+#include "launch.cuh"
+
+namespace fastdl::gemm::cuda {
+
+using fastdl::cuda::Vector;
+using Index = std::int64_t;
+
+// Leaves the sum as it is. An epilogue maps the finished sum of element (row, column), and is called for elements of C
+// only.
+struct Identity {
+  template <class T>
+  __device__ __forceinline__ T operator()(T sum, Index, Index) const {
+    return sum;
+  }
+};
+
+template <class T>
+struct Shape {
+  static constexpr int side = sizeof(T) == 4 ? 128 : 64;  // of the tile
+  static constexpr int depth = 32 / sizeof(T);            // of a slice: a row gives one 32-byte sector
+  static constexpr int part = 8;                          // rows and columns of the tile that one thread sums
+  static constexpr int lanes = Vector<T>::lanes;
+  static constexpr int threads_across = side / part;
+  static constexpr int threads = threads_across * threads_across;
+  // Blocks that must fit a multiprocessor: 128 registers a thread for f32, 255 for f64, whose 64 sums alone take 128.
+  static constexpr int resident_blocks = sizeof(T) == 4 ? 2 : 4;
+  // Four more than a row of the tile: the transposing stores of a warp then fall into different banks.
+  static constexpr int pitch = side + 4;
+  static constexpr int vectors = side * depth / (lanes * threads);  // of one operand's slice that one thread brings
+  // Rows of shared memory: two slices of two operands, or a strip of the mirror image.
+  static constexpr int strip = 4 * depth;
+};
+
+template <class T>
+struct Tile {  // in shared memory
+  T row[Shape<T>::strip][Shape<T>::pitch];
+};
+
+// An operand as the kernel reads it. Its near axis, along which neighbouring threads take neighbouring elements, is the
+// one with the smaller stride, for coalescing. The strides are chosen on the host: selects in the kernel would hold
+// registers.
+template <class T>
+struct Operand {
+  const T* data;
+  Index rows, near_stride, far_stride, slice_stride;
+  bool along_depth;  // near is k and far are the rows; else the other way around
+  bool vectorised;   // near_stride is 1 and every group of 16 bytes along it is aligned
+};
+
+// The result, row-major with a leading dimension.
+template <class T>
+struct Result {
+  T* data;
+  Index rows, columns, row_stride;
+  bool vectorised;
+};
+
+inline bool starts_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
+template <class T>
+Operand<T> operand(const T* data, Index rows, Index depth, Index row_stride, Index depth_stride) {
+  // The stride of an axis with one element says nothing and may be any number.
+  if (rows <= 1) row_stride = 0;
+  if (depth <= 1) depth_stride = 0;
+  const auto distance = [](Index stride) { return stride < 0 ? -stride : stride; };
+  const bool along_depth = rows <= 1 || (depth > 1 && distance(depth_stride) <= distance(row_stride));
+  const Index near = along_depth ? depth_stride : row_stride, far = along_depth ? row_stride : depth_stride;
+  const bool vectorised = near == 1 && far % Vector<T>::lanes == 0 && starts_aligned(data);
+  return {data, rows, near, far, Shape<T>::depth * depth_stride, along_depth, vectorised};
+}
+
+template <class T>
+Result<T> result(T* data, Index rows, Index columns, Index row_stride) {
+  return {data, rows, columns, row_stride, row_stride % Vector<T>::lanes == 0 && starts_aligned(data)};
+}
+
+template <class T>
+struct Place {
+  int tile_row, tile_column;
+  __device__ __forceinline__ Index row() const { return Index(tile_row) * Shape<T>::side; }
+  __device__ __forceinline__ Index column() const { return Index(tile_column) * Shape<T>::side; }
+};
+
+// How much of the tile that begins at `first` exists.
+template <class T>
+__device__ __forceinline__ int extent(Index first, Index end) {
+  return int(end - first < Shape<T>::side ? end - first : Shape<T>::side);
+}
+
+// One thread's share in bringing the slices of one operand to shared memory.
+template <class T>
+class Reader {
+  using S = Shape<T>;
+
+ public:
+  __device__ __forceinline__ Reader(const Operand<T>& from, Index first_row) : from_(from) {
+    const int thread = threadIdx.x;
+    const int threads_near = from.along_depth ? S::depth / S::lanes : S::side / S::lanes;
+    near_ = thread % threads_near * S::lanes;
+    far_ = thread / threads_near;
+    rows_ = extent<T>(first_row, from.rows);
+    offset_ = first_row * (from.along_depth ? from.far_stride : from.near_stride) + near_ * from.near_stride +
+              far_ * from.far_stride;
+  }
+
+  // Takes the next slice, of which `depth` (at most 8) columns exist; what lies outside of the operand counts as zero.
+  __device__ __forceinline__ void read(int depth) {
+    const int near_end = from_.along_depth ? depth : rows_, far_end = from_.along_depth ? rows_ : depth;
+    FASTDL_UNROLL
+    for (int v = 0; v < S::vectors; ++v) {
+      const int count = far_at(v) < far_end ? near_end - near_ : 0;
+      Index offset = offset_ + (far_at(v) - far_) * from_.far_stride;
+      if (from_.vectorised && count >= S::lanes) {
+        held_[v] = *reinterpret_cast<const Vector<T>*>(from_.data + offset);
+      } else {
+        FASTDL_UNROLL
+        for (int e = 0; e < S::lanes; ++e, offset += from_.near_stride)
+          held_[v].lane[e] = e < count ? from_.data[offset] : T(0);
+      }
+    }
+    offset_ += from_.slice_stride;
+  }
+
+  // Puts it down as slice[k][row].
+  __device__ __forceinline__ void write(T (*slice)[S::pitch]) const {
+    FASTDL_UNROLL
+    for (int v = 0; v < S::vectors; ++v) {
+      if (from_.along_depth) {
+        FASTDL_UNROLL
+        for (int e = 0; e < S::lanes; ++e) slice[near_ + e][far_at(v)] = held_[v].lane[e];
+      } else {
+        *reinterpret_cast<Vector<T>*>(&slice[far_at(v)][near_]) = held_[v];
+      }
+    }
+  }
+
+ private:
+  // In units of the far axis: one round of all threads covers this much of it.
+  __device__ __forceinline__ int far_at(int v) const {
+    return far_ + v * (from_.along_depth ? S::threads * S::lanes / S::depth : S::threads * S::lanes / S::side);
+  }
+
+  const Operand<T>& from_;
+  Index offset_;
+  int near_, far_, rows_;
+  Vector<T> held_[S::vectors];
+};
+
+// Which tile a block computes. Below the diagonal: the triangle counted row by row. The square root is in single
+// precision because doubles are slow on most cards; it is off by one at most here, and mended.
+template <class T>
+__device__ __forceinline__ Place<T> triangle_place(Index block) {
+  Index row = Index((sqrtf(8.0f * float(block) + 1.0f) - 1.0f) * 0.5f);
+  while (row * (row + 1) / 2 > block) --row;
+  while ((row + 1) * (row + 2) / 2 <= block) ++row;
+  return {int(row), int(block - row * (row + 1) / 2)};
+}
+
+// Over a rectangle: bands of 8 tile rows, column by column within a band, so that the blocks running at one time share
+// their operands in L2 both ways.
+template <class T>
+__device__ __forceinline__ Place<T> rectangle_place(Index block, Index tiles_down, Index tiles_across) {
+  constexpr Index band = 8;
+  const Index first = block / (band * tiles_across) * band, within = block % (band * tiles_across);
+  const Index height = tiles_down - first < band ? tiles_down - first : band;
+  return {int(first + within % height), int(within / height)};
+}
+
+// The sums of one thread, and where in the tile they belong.
+template <class T>
+struct Sums {
+  using S = Shape<T>;
+  T sum[S::part][S::part];
+  int thread_row, thread_column;
+
+  __device__ __forceinline__ Sums() {
+    constexpr int warps_across = S::threads_across / 8;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    thread_row = warp / warps_across * 4 + lane / 8;
+    thread_column = warp % warps_across * 8 + lane % 8;
+    FASTDL_UNROLL
+    for (int i = 0; i < S::part; ++i) {
+      FASTDL_UNROLL
+      for (int j = 0; j < S::part; ++j) sum[i][j] = T(0);
+    }
+  }
+
+  // Of the thread's i-th row or j-th column, in the tile.
+  static __device__ __forceinline__ int spread(int thread, int i) {
+    return i / S::lanes * (S::threads_across * S::lanes) + thread * S::lanes + i % S::lanes;
+  }
+  __device__ __forceinline__ int row(int i) const { return spread(thread_row, i); }
+  __device__ __forceinline__ int column(int j) const { return spread(thread_column, j); }
+
+  __device__ __forceinline__ void add_slice(const T (*a)[S::pitch], const T (*b)[S::pitch]) {
+    FASTDL_UNROLL
+    for (int k = 0; k < S::depth; ++k) {
+      Vector<T> left[S::part / S::lanes], right[S::part / S::lanes];
+      FASTDL_UNROLL
+      for (int g = 0; g < S::part / S::lanes; ++g) {
+        left[g] = *reinterpret_cast<const Vector<T>*>(&a[k][row(g * S::lanes)]);
+        right[g] = *reinterpret_cast<const Vector<T>*>(&b[k][column(g * S::lanes)]);
+      }
+      FASTDL_UNROLL
+      for (int i = 0; i < S::part; ++i) {
+        FASTDL_UNROLL
+        for (int j = 0; j < S::part; ++j)
+          sum[i][j] = fastdl::cuda::multiply_add(left[i / S::lanes].lane[i % S::lanes],
+                                                 right[j / S::lanes].lane[j % S::lanes], sum[i][j]);
+      }
+    }
+  }
+
+  template <class Epilogue>
+  __device__ __forceinline__ void finish(const Result<T>& c, Place<T> tile, const Epilogue& epilogue) {
+    const int rows = extent<T>(tile.row(), c.rows), columns = extent<T>(tile.column(), c.columns);
+    FASTDL_UNROLL
+    for (int i = 0; i < S::part; ++i) {
+      FASTDL_UNROLL
+      for (int j = 0; j < S::part; ++j)
+        if (row(i) < rows && column(j) < columns)
+          sum[i][j] = epilogue(sum[i][j], tile.row() + row(i), tile.column() + column(j));
+    }
+  }
+};
+
+// Writes values to place[0 ...], which are columns `column ...` of a tile, as far as these are in [from, to).
+template <class T>
+__device__ __forceinline__ void store(T* place, bool vectorised, int column, int from, int to,
+                                      const Vector<T>& values) {
+  if (vectorised && column >= from && column + Vector<T>::lanes <= to) {
+    *reinterpret_cast<Vector<T>*>(place) = values;
+  } else {
+    FASTDL_UNROLL
+    for (int e = 0; e < Vector<T>::lanes; ++e)
+      if (column + e >= from && column + e < to) place[e] = values.lane[e];
+  }
+}
+
+// The tile as it is: every thread stores its rows in groups of 16 bytes; the 8 threads of a warp's row make 128
+// contiguous bytes. Of a tile on the diagonal of a symmetric C, only what is on and below it.
+template <class T, bool symmetric>
+__device__ __forceinline__ void store_tile(const Result<T>& c, Place<T> tile, const Sums<T>& sums) {
+  using S = Shape<T>;
+  const int rows = extent<T>(tile.row(), c.rows), columns = extent<T>(tile.column(), c.columns);
+  const bool diagonal = symmetric && tile.row() == tile.column();
+  FASTDL_UNROLL
+  for (int i = 0; i < S::part; ++i) {
+    const int row = sums.row(i);
+    if (row >= rows) continue;
+    FASTDL_UNROLL
+    for (int j = 0; j < S::part; j += S::lanes) {
+      const int column = sums.column(j);
+      Vector<T> values;
+      FASTDL_UNROLL
+      for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i][j + e];
+      store(c.data + (tile.row() + row) * c.row_stride + tile.column() + column, c.vectorised, column, 0,
+            diagonal ? row + 1 : columns, values);
+    }
+  }
+}
+
+// Its mirror image, in strips of 32 (f64: 16) columns of the tile, which become rows of C: all threads put some of
+// their columns into shared memory, then each warp writes whole rows, 512 contiguous bytes at a time.
+template <class T>
+__device__ __forceinline__ void store_mirrored(const Result<T>& c, Place<T> tile, const Sums<T>& sums,
+                                               Tile<T>& shared) {
+  using S = Shape<T>;
+  constexpr int columns = S::strip / S::threads_across;  // of each thread, in one strip
+  static_assert(S::side / S::lanes == 32, "one warp writes one row of a strip");
+  const int rows_there = extent<T>(tile.column(), c.columns), columns_there = extent<T>(tile.row(), c.rows);
+  const int warp = threadIdx.x / 32, column_there = threadIdx.x % 32 * S::lanes;
+  FASTDL_UNROLL
+  for (int first = 0; first < S::part; first += columns) {
+    __syncthreads();  // all have read what the strip overwrites: the last slices, or the strip before
+    FASTDL_UNROLL
+    for (int j = 0; j < columns; ++j) {
+      FASTDL_UNROLL
+      for (int i = 0; i < S::part; i += S::lanes) {
+        Vector<T> values;
+        FASTDL_UNROLL
+        for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i + e][first + j];
+        *reinterpret_cast<Vector<T>*>(&shared.row[j * S::threads_across + sums.thread_column][sums.row(i)]) = values;
+      }
+    }
+    __syncthreads();
+    FASTDL_NO_UNROLL
+    for (int q = warp; q < S::strip; q += S::threads / 32) {
+      const int row_there = Sums<T>::spread(q % S::threads_across, first + q / S::threads_across);
+      if (row_there >= rows_there) continue;
+      store(c.data + (tile.column() + row_there) * c.row_stride + tile.row() + column_there, c.vectorised, column_there,
+            tile.row() == tile.column() ? row_there + 1 : 0, columns_there,
+            *reinterpret_cast<const Vector<T>*>(&shared.row[q][column_there]));
+    }
+  }
+}
+
+template <class T, bool symmetric, class Epilogue>
+__global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
+    product(Operand<T> a, Operand<T> b, Index depth, Result<T> c, Epilogue epilogue) {
+  using S = Shape<T>;
+  FASTDL_SHARED(Tile<T>, shared);
+  Place<T> tile =
+      symmetric ? triangle_place<T>(blockIdx.x)
+                : rectangle_place<T>(blockIdx.x, (c.rows + S::side - 1) / S::side, (c.columns + S::side - 1) / S::side);
+
+  Sums<T> sums;
+  if (depth > 0) {
+    Reader<T> left(a, tile.row()), right(b, tile.column());
+    int half = 0;  // of shared memory, that the next slices go to
+    const auto bring = [&] {
+      const int here = int(depth < S::depth ? depth : S::depth);
+      left.read(here);
+      right.read(here);
+    };
+    const auto put_down = [&] {
+      left.write(shared.row + half);
+      right.write(shared.row + half + S::depth);
+      half ^= 2 * S::depth;
+      __syncthreads();
+    };
+    const auto add = [&] {
+      const T(*slice)[S::pitch] = shared.row + (half ^ 2 * S::depth);
+      sums.add_slice(slice, slice + S::depth);
+    };
+    bring();
+    put_down();
+    for (;;) {
+      depth -= S::depth;
+      if (depth > 0) bring();
+      add();
+      if (depth <= 0) break;
+      put_down();
+    }
+  }
+  sums.finish(c, tile, epilogue);
+  store_tile<T, symmetric>(c, tile, sums);
+  if (symmetric) store_mirrored(c, tile, sums, shared);
+}
+
+// C = epilogue(A B'). With symmetric, A and B are the same rows, and half of C is computed and mirrored.
+template <class T, class Epilogue>
+void multiply(const char* name, bool symmetric, const Operand<T>& a, const Operand<T>& b, Index depth,
+              const Result<T>& c, const Epilogue& epilogue, cudaStream_t stream) {
+  using S = Shape<T>;
+  if (c.rows == 0 || c.columns == 0) return;
+  const Index down = (c.rows + S::side - 1) / S::side, across = (c.columns + S::side - 1) / S::side;
+  // One axis of blocks, of which there can be 2^31 - 1: enough for a C of 140 TB.
+  const auto blocks = static_cast<unsigned>(symmetric ? down * (down + 1) / 2 : down * across);
+  const fastdl::cuda::Geometry geometry{dim3(blocks), dim3(S::threads), 0, stream};
+  const auto kernel = symmetric ? product<T, true, Epilogue> : product<T, false, Epilogue>;
+  fastdl::cuda::launch(name, kernel, geometry, a, b, depth, c, epilogue);
+}
+
+}  // namespace fastdl::gemm::cuda
