@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A build that warns is a build that fails.
 STRICT := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON
-SOURCES := $(shell find csrc cuda cmake -type f) CMakeLists.txt pyproject.toml
+SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help bench rivals bench-rivals test test-cpp test-python test-aarch64 test-avx512 test-no-native test-freethreaded build lint format asan clean
+.PHONY: help build bench rivals bench-rivals test test-cpp test-python test-cuda test-aarch64 test-avx512 \
+  test-no-native test-freethreaded lint format asan clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
@@ -61,10 +62,37 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
 
+STATIC_TESTS := test_core test_engine test_math
+test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the processor has them, else in a full emulator
+	$(BIN)/cmake -S . -B build/static -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUILD_SHARED_LIBS=OFF \
+	  -DCMAKE_EXE_LINKER_FLAGS=-static -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
+	$(BIN)/cmake --build build/static --target $(STATIC_TESTS)
+	for test in $(STATIC_TESTS); do tests/emulate_avx512.sh build/static/tests/cpp/$$test --smoke || exit 1; done
+
+test-freethreaded: ## the thread tests on a free-threaded Python, built from Debian's sources the first time
+	tests/freethreaded.sh tests/test_threads.py tests/test_config.py tests/test_gram.py
+
+test-cuda: build/cpp/build.ninja build ## the CUDA kernels: emulated, and as nvcc compiles them (FASTDL_PTXSIM runs the PTX)
+	$(BIN)/cmake --build build/cpp --target test_cuda_emulation && build/cpp/tests/cpp/test_cuda_emulation
+	$(PYTEST) tests/test_cuda.py
+
 test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
 	rm -rf build/no-native && $(PYTHON) -m venv build/no-native
 	FASTDL_NO_NATIVE=1 build/no-native/bin/python -m pip install -q --disable-pip-version-check . pytest pytest-timeout array-api-strict hypothesis
 	build/no-native/bin/python -m pytest -q -p no:cacheprovider tests
+
+asan: build ## C++ tests and the Python suite under the address and undefined-behaviour sanitizers
+	$(BIN)/cmake -S . -B build/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_SANITIZE=address,undefined \
+	  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) -DCMAKE_INSTALL_PREFIX=$(abspath build/asan/stage/fastdl)
+	$(BIN)/cmake --build build/asan
+	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/asan --output-on-failure
+	rm -rf build/asan/stage && cp -r python build/asan/stage && $(BIN)/cmake --install build/asan > build/asan/install.log
+	@# -S keeps the editable install out of the way. CPython leaks by design, so leaks are left to the C++ tests.
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -S -c "import sys, sysconfig; sys.path[:0] = ['build/asan/stage', \
+	  sysconfig.get_path('purelib')]; import fastdl, pytest; assert 'stage' in fastdl.__file__; \
+	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_gram.py', 'tests/test_errors.py', 'tests/test_arrays.py']))"
 
 # ---- quality ----
 lint: build ## ruff, mypy, clang-format

@@ -11,7 +11,7 @@ import fastdl
 
 pytestmark = [
     pytest.mark.skipif(not fastdl.show_config(mode="dicts")["native"], reason="the compiled kernels are not installed"),
-    pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("c++") is None, reason="needs cmake and a compiler"),
+    pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("c++")), reason="needs cmake and a compiler"),
 ]
 
 

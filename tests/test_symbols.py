@@ -12,9 +12,7 @@ import fastdl
 OBJECTS = Path(__file__).parents[1] / "build" / "cpp" / "CMakeFiles"
 WIDE = {"avx2": r"%[yz]mm", "avx512": r"%zmm"}
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("nm") is None or shutil.which("objdump") is None, reason="needs binutils"
-)
+pytestmark = pytest.mark.skipif(shutil.which("nm") is None or shutil.which("objdump") is None, reason="needs binutils")
 
 
 def output(*command):
@@ -44,7 +42,8 @@ def test_bodies_define_only_their_own_level(level):
 @pytest.mark.parametrize("level", ["base", "baseline"])
 def test_baseline_objects_have_no_wide_instruction(level):
     for path in objects_of(level):
-        wide = [line for line in output("objdump", "-d", path).splitlines() if re.search(r"%[yz]mm|\sv\w+\s.*%xmm", line)]
+        lines = output("objdump", "-d", path).splitlines()
+        wide = [line for line in lines if re.search(r"%[yz]mm|\sv\w+\s.*%xmm", line)]
         assert not wide, f"{path.name}: {wide[:3]}"
 
 

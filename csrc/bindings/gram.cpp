@@ -25,9 +25,12 @@ void linear(const py::array& X, const std::optional<py::array>& Y, const py::arr
 
 void register_gram(py::module_& module) {
   auto gram = module.def_submodule("gram", "Gram matrices");
-  gram.def("linear", [](const py::array& X, const std::optional<py::array>& Y, const py::array& out) {
-    X.itemsize() == 4 ? linear<float>(X, Y, out) : linear<double>(X, Y, out);
-  }, py::arg("X"), py::arg("Y").none(true), py::arg("out"));
+  gram.def(
+      "linear",
+      [](const py::array& X, const std::optional<py::array>& Y, const py::array& out) {
+        X.itemsize() == 4 ? linear<float>(X, Y, out) : linear<double>(X, Y, out);
+      },
+      py::arg("X"), py::arg("Y").none(true), py::arg("out"));
 }
 
 }  // namespace fastdl::bindings

@@ -23,8 +23,7 @@ void check_matrix(const char* function, const char* name, const Matrix* m) {
   if (!m->data) fail(function, label + " with data", "a null pointer");
   std::int64_t down, across, elements, bytes;
   if (__builtin_mul_overflow(m->rows - 1, m->row_stride, &down) ||
-      __builtin_mul_overflow(m->cols - 1, m->col_stride, &across) ||
-      __builtin_add_overflow(down, across, &elements) ||
+      __builtin_mul_overflow(m->cols - 1, m->col_stride, &across) || __builtin_add_overflow(down, across, &elements) ||
       __builtin_mul_overflow(elements, static_cast<std::int64_t>(sizeof *m->data), &bytes) ||
       __builtin_mul_overflow(down, static_cast<std::int64_t>(sizeof *m->data), &bytes) ||
       __builtin_mul_overflow(across, static_cast<std::int64_t>(sizeof *m->data), &bytes))

@@ -25,9 +25,9 @@ void set_active_isa(const char* name);
 // all loops; every level has the same functions, so a missing one is a compile error.
 #if defined(FASTDL_HAVE_AVX2)
 #define FASTDL_DECLARE_AVX2(macro) macro(avx2)
-#define FASTDL_CASE_AVX2(call) \
+#define FASTDL_CASE_AVX2(call)    \
   case ::fastdl::core::Isa::avx2: \
-    avx2::call; \
+    avx2::call;                   \
     break;
 #else
 #define FASTDL_DECLARE_AVX2(macro)
@@ -35,9 +35,9 @@ void set_active_isa(const char* name);
 #endif
 #if defined(FASTDL_HAVE_AVX512)
 #define FASTDL_DECLARE_AVX512(macro) macro(avx512)
-#define FASTDL_CASE_AVX512(call) \
+#define FASTDL_CASE_AVX512(call)    \
   case ::fastdl::core::Isa::avx512: \
-    avx512::call; \
+    avx512::call;                   \
     break;
 #else
 #define FASTDL_DECLARE_AVX512(macro)
@@ -45,9 +45,9 @@ void set_active_isa(const char* name);
 #endif
 #if defined(FASTDL_HAVE_NEON)
 #define FASTDL_DECLARE_NEON(macro) macro(neon)
-#define FASTDL_CASE_NEON(call) \
+#define FASTDL_CASE_NEON(call)    \
   case ::fastdl::core::Isa::neon: \
-    neon::call; \
+    neon::call;                   \
     break;
 #else
 #define FASTDL_DECLARE_NEON(macro)
@@ -57,11 +57,11 @@ void set_active_isa(const char* name);
 #define FASTDL_DECLARE_LEVELS(macro) \
   macro(baseline) FASTDL_DECLARE_AVX2(macro) FASTDL_DECLARE_AVX512(macro) FASTDL_DECLARE_NEON(macro)
 
-#define FASTDL_DISPATCH(call) \
+#define FASTDL_DISPATCH(call)             \
   switch (::fastdl::core::active_isa()) { \
-    FASTDL_CASE_AVX2(call) \
-    FASTDL_CASE_AVX512(call) \
-    FASTDL_CASE_NEON(call) \
-    default: \
-      baseline::call; \
+    FASTDL_CASE_AVX2(call)                \
+    FASTDL_CASE_AVX512(call)              \
+    FASTDL_CASE_NEON(call)                \
+    default:                              \
+      baseline::call;                     \
   }

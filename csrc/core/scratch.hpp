@@ -5,8 +5,8 @@
 
 namespace fastdl::core {
 
-// Takes buffers from the calling thread's arena and gives them all back when it goes out of scope. Frames nest like calls:
-// a kernel may hold a frame while it calls another that opens its own.
+// Takes buffers from the calling thread's arena and gives them all back when it goes out of scope. Frames nest like
+// calls: a kernel may hold a frame while it calls another that opens its own.
 class Scratch {
  public:
   Scratch() noexcept;

@@ -137,8 +137,8 @@ class Pool {
 // Never destroyed: workers may still wait on it while the process exits.
 std::atomic<Pool*> the_pool{nullptr};
 
-// A forked child has the pool's memory but none of its threads: it starts over with a new one. The old one is leaked, since
-// its mutex may have been held by a thread that no longer exists.
+// A forked child has the pool's memory but none of its threads: it starts over with a new one. The old one is leaked,
+// since its mutex may have been held by a thread that no longer exists.
 void start_over_after_fork() {
   the_pool.store(new Pool, std::memory_order_release);
   inside_task = false;
@@ -178,9 +178,7 @@ std::atomic<int>& process_threads() {
 
 }  // namespace
 
-int thread_count() {
-  return thread_limit > 0 ? thread_limit : process_threads().load(std::memory_order_relaxed);
-}
+int thread_count() { return thread_limit > 0 ? thread_limit : process_threads().load(std::memory_order_relaxed); }
 
 void set_thread_count(int n) { process_threads().store(n, std::memory_order_relaxed); }
 

@@ -14,15 +14,14 @@ int thread_count();
 void set_thread_count(int n);  // n >= 1
 int set_thread_limit(int n);   // 0: none; returns the previous limit
 
-// task(context, i) for every i in [0, count), on up to `threads` threads; returns when all are done. Runs on the calling
-// thread alone when threads <= 1 or when called from within a task. The first exception of a task is thrown
+// task(context, i) for every i in [0, count), on up to `threads` threads; returns when all are done. Runs on the
+// calling thread alone when threads <= 1 or when called from within a task. The first exception of a task is thrown
 // again here, and tasks not yet begun are then skipped.
 void run_tasks(std::int64_t count, int threads, void (*task)(void*, std::int64_t), void* context);
 
 template <class Function>
 void parallel_for(std::int64_t count, int threads, Function&& function) {
-  run_tasks(
-      count, threads, [](void* context, std::int64_t i) { (*static_cast<Function*>(context))(i); }, &function);
+  run_tasks(count, threads, [](void* context, std::int64_t i) { (*static_cast<Function*>(context))(i); }, &function);
 }
 
 }  // namespace fastdl::core

@@ -1,15 +1,16 @@
 // The matrix-product engine: C[i, j] = epilogue(sum over k of A[i, k] * B[j, k]), for every family.
 //
-//   for each block of columns (and of rows): a task, on any thread
-//     for each pass over k
-//       pack the block of B                                    depth x columns, stays in L2
-//       for each panel of 6 rows
-//         pack the panel of A                                  6 x depth, stays in L1
-//         for each panel of columns: one tile, in registers
+//   for each block of rows and of columns: a task, on any thread
+//     for each stretch of k
+//       pack A's rows                                          rows x depth, in panels of 6 rows
+//       for each part of the columns
+//         pack B's columns                                     depth x columns, stays in L2
+//         for each panel of A, then each panel of B: one tile, in registers
 //
 // Both operands are indexed (i, k), (j, k), as Gram matrices have them; a strided operand covers every other layout.
-// The sum of an element is taken in the order of k, in passes that depend on K alone (balanced_depth), with the same operation in
-// every tile shape: so the result does not depend on threads, blocking, or how rows and columns are batched.
+// The sum of an element is taken in the order of k, in passes that depend on K alone (balanced_depth), with the same
+// operation in every tile shape: so the result does not depend on threads, blocking, or how rows and columns are
+// batched.
 #pragma once
 
 #include "core/scratch.hpp"
@@ -22,8 +23,8 @@
 namespace fastdl::gemm {
 namespace {
 
-// Leaves the sum as it is. An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes past
-// the last column hold zero sums and their result is dropped.
+// Leaves the sum as it is. An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes
+// past the last column hold zero sums and their result is dropped.
 struct Identity {
   template <class V>
   FASTDL_INLINE V operator()(V sum, Index, Index) const {
@@ -64,55 +65,63 @@ class Product {
   void block(Index row, Index row_end, Index column, Index width) const {
     using S = Shape<T>;
     const Index depth = balanced_depth<T>(size_.depth);
-    const Index block_size = (width + S::lanes - 1) / S::lanes * S::lanes * depth;
+    const Index part = at_most(S::block_columns(), width);
     core::Scratch scratch;
-    T* panel_a = static_cast<T*>(scratch.bytes(S::rows * S::panel_stride * sizeof(T)));
-    T* block_b = static_cast<T*>(scratch.bytes(static_cast<std::size_t>(block_size) * sizeof(T)));
+    const auto take = [&](Index elements) {
+      return static_cast<T*>(scratch.bytes(static_cast<std::size_t>(elements) * sizeof(T)));
+    };
+    T* packed_a = take(divide_up(row_end - row, S::rows) * S::rows * depth + S::lanes);
+    T* packed_b = take(divide_up(part, S::lanes) * S::lanes * depth);
     Index k = 0;
     do {  // once even for depth 0, whose sums are zero and still meet the epilogue
-      const Stretch stretch{k, depth < size_.depth - k ? depth : size_.depth - k, size_.depth};
-      pack_block(column, width, stretch, block_b);
-      for (Index i = row; i < row_end; i += S::group_rows) {
-        const Index group_end = i + S::group_rows < row_end ? i + S::group_rows : row_end;
-        for (Index r = i; r < group_end; r += S::rows) {
-          a_.pack_rows(r, at_most(S::rows, group_end - r), k, stretch.depth, panel_a);
-          row_panel(panel_a, block_b, stretch, r, group_end, row_end, column, width);
+      const Stretch stretch{k, at_most(depth, size_.depth - k), size_.depth};
+      for (Index r = row; r < row_end; r += S::rows)
+        a_.pack_rows(r, int(at_most(S::rows, row_end - r)), k, stretch.depth, packed_a + (r - row) * stretch.depth);
+      for (Index j = column; j < column + width; j += part) {
+        const Index here = at_most(part, column + width - j);
+        pack_columns(j, here, stretch, packed_b);
+        // A symmetric result needs only the rows from the diagonal on; begin with the panel that holds it.
+        const Index first = symmetric_ && j > row ? row + (j - row) / S::rows * S::rows : row;
+        for (Index i = first; i < row_end; i += S::group_rows) {
+          const Index group_end = at_most(i + S::group_rows, row_end);
+          for (Index r = i; r < group_end; r += S::rows)
+            row_panel(packed_a + (r - row) * stretch.depth, packed_b, stretch, r, row_end, j, here);
+          if (symmetric_ && stretch.last()) mirror(c_, i, group_end, j, here);
         }
-        if (symmetric_ && stretch.last()) mirror(c_, i, group_end, column, width);
       }
       k += stretch.depth;
     } while (k < size_.depth);
   }
 
-  void pack_block(Index column, Index width, Stretch stretch, T* block) const {
+  void pack_columns(Index column, Index width, Stretch stretch, T* packed) const {
     using S = Shape<T>;
     for (Index j = 0; j < width; j += S::columns) {
-      const int count = at_most(S::columns, width - j);
-      b_.pack_columns(column + j, count, stretch.first, stretch.depth, padded(count), block + j * stretch.depth);
+      const int count = int(at_most(S::columns, width - j));
+      b_.pack_columns(column + j, count, stretch.first, stretch.depth, padded(count), packed + j * stretch.depth);
     }
   }
 
-  // The tiles of one panel of rows. While they run, the values of the next panel are fetched, a part before each tile: packing
-  // it straight from memory would wait for 4-8% of the time.
-  void row_panel(const T* panel, const T* block, Stretch stretch, Index row, Index group_end, Index row_end, Index column,
+  // The tiles of one panel of rows. The next panel follows it in memory and is fetched to L2 meanwhile, a part before
+  // each tile.
+  void row_panel(const T* panel, const T* packed, Stretch stretch, Index row, Index row_end, Index column,
                  Index width) const {
     using S = Shape<T>;
-    const int rows = at_most(S::rows, group_end - row);
-    const int next_rows = at_most(S::rows, row_end - row - rows);
-    const Index tiles = (width + S::columns - 1) / S::columns;
+    const int rows = int(at_most(S::rows, row_end - row));
+    const Index tiles = divide_up(symmetric_ ? at_most(width, row + rows - column) : width, S::columns);
+    const T* next = panel + S::rows * stretch.depth;
+    const Index share = row + rows < row_end ? divide_up(S::rows * stretch.depth, tiles) : 0;
     const Tile<T, Epilogue> whole = pick_tile<T, Epilogue>(rows, S::vectors);
     for (Index t = 0; t < tiles; ++t) {
+      for (Index p = t * share; p < (t + 1) * share; p += 64 / Index(sizeof(T))) simd::prefetch_to_l2(next + p);
       const Index j = t * S::columns;
-      if (symmetric_ && column + j >= row + rows) break;  // above the diagonal: the mirror's part
-      a_.prefetch_rows(row + rows, next_rows, stretch.first, stretch.depth, t, tiles);
       const bool below = symmetric_ && column + j + S::columns > row + 1;
-      const int count = at_most(S::columns, width - j);
+      const int count = int(at_most(S::columns, width - j));
       const auto kernel = count == S::columns ? whole : pick_tile<T, Epilogue>(rows, padded(count) / S::lanes);
-      kernel(panel, block + j * stretch.depth, stretch, c_, row, column + j, count, below, epilogue_);
+      kernel(panel, packed + j * stretch.depth, stretch, c_, row, column + j, count, below, epilogue_);
     }
   }
 
-  static constexpr int at_most(int most, Index n) { return n < most ? int(n) : most; }
+  static constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
   static constexpr int padded(int count) { return (count + simd::lanes<T> - 1) / simd::lanes<T> * simd::lanes<T>; }
 
   Extents size_;
@@ -123,8 +132,8 @@ class Product {
   const Epilogue& epilogue_;
 };
 
-// C = epilogue(A B'). With symmetric (A and B the same rows, and an epilogue that gives (i, j) and (j, i) the same value) half of
-// it is computed and mirrored.
+// C = epilogue(A B'). With symmetric (A and B the same rows, and an epilogue that gives (i, j) and (j, i) the same
+// value) half of it is computed and mirrored.
 template <class T, class A, class B, class Epilogue>
 void multiply(Extents size, bool symmetric, const A& a, const B& b, Output<T> c, const Epilogue& epilogue) {
   Product<T, A, B, Epilogue>(size, symmetric, a, b, c, epilogue).run();

@@ -7,8 +7,9 @@
 namespace fastdl::gemm {
 namespace {
 
-// Copies the part of rows [row, row_end), columns [column, column + width) below the diagonal to its place above it. Called for
-// a group of rows as soon as they are finished, while they are in L2; a square of lanes x lanes is turned in registers.
+// Copies the part of rows [row, row_end), columns [column, column + width) below the diagonal to its place above it.
+// Called for a group of rows as soon as they are finished, while they are in L2; a square of lanes x lanes is turned in
+// registers.
 template <class T>
 void mirror(Output<T> c, Index row, Index row_end, Index column, Index width) {
   constexpr int step = simd::lanes<T>;

@@ -1,7 +1,8 @@
 // Packing: from a strided matrix to the panels the micro-kernel reads.
 //
-// An operand is anything with `pack(first, count, k, depth, width, panel)` (for B) or `pack_rows` (for A). Strided is the
-// ordinary matrix; a family that gathers its operand (windows of an image, orbits of a group) brings a type of its own.
+// An operand is anything with `pack(first, count, k, depth, width, panel)` (for B) or `pack_rows` (for A). Strided is
+// the ordinary matrix; a family that gathers its operand (windows of an image, orbits of a group) brings a type of its
+// own.
 #pragma once
 
 #include "gemm/shape.hpp"
@@ -16,36 +17,39 @@ struct Strided {
   const T* data;
   Index stride, stride_k;
 
-  // panel[r*panel_stride + p] = entry(first + r, k + p) for r < count. A's panel: one row after the other, because the
-  // micro-kernel broadcasts single values and a contiguous source is then a plain copy.
+  // panel[p*rows + r] = entry(first + r, k + p) for r < count, and anything for count <= r < rows. A's panel: the
+  // values of one k side by side, for the micro-kernel to broadcast. May write up to a vector past its end, over what
+  // is packed next.
   void pack_rows(Index first, int count, Index k, Index depth, T* panel) const {
-    constexpr int step = simd::lanes<T>;
+    constexpr int rows = Shape<T>::rows, step = simd::lanes<T>;
     const T* source = data + first * stride + k * stride_k;
     Index p = 0;
     if (stride_k == 1) {
-      for (int r = 0; r < count; ++r) {
-        T* to = panel + r * Shape<T>::panel_stride;
-        const T* from = source + r * stride;
-        for (p = 0; p + step <= depth; p += step) simd::store(to + p, simd::load(from + p));
-        if (p < depth) simd::store_first(to + p, simd::load_first(from + p, int(depth - p)), int(depth - p));
+      // Square blocks turned in registers and stored whole: what a store writes beyond its rows, the next one
+      // overwrites.
+      constexpr int blocks = (rows + step - 1) / step;
+      const T* row[blocks * step];
+      for (int r = 0; r < blocks * step; ++r) row[r] = source + (r < count ? r : count - 1) * stride;
+      for (; p + step <= depth; p += step) {
+        simd::Vec<T> square[blocks][step];
+#pragma GCC unroll 4
+        for (int b = 0; b < blocks; ++b) {
+#pragma GCC unroll 16
+          for (int i = 0; i < step; ++i) square[b][i] = simd::load(row[b * step + i] + p);
+          simd::transpose<T>(square[b]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < step; ++i)
+#pragma GCC unroll 4
+          for (int b = 0; b < blocks; ++b) simd::store(panel + (p + i) * rows + b * step, square[b][i]);
       }
-      return;
     }
     for (; p < depth; ++p)
-      for (int r = 0; r < count; ++r) panel[r * Shape<T>::panel_stride + p] = source[r * stride + p * stride_k];
+      for (int r = 0; r < rows; ++r) panel[p * rows + r] = source[(r < count ? r : count - 1) * stride + p * stride_k];
   }
 
-  // Asks for part `part` of `parts` of the values that pack_rows will read, from memory to L2.
-  void prefetch_rows(Index first, int count, Index k, Index depth, Index part, Index parts) const {
-    if (stride_k != 1) return;
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-    const Index lines = (depth + line - 1) / line;
-    for (Index l = lines * part / parts; l < lines * (part + 1) / parts; ++l)
-      for (int r = 0; r < count; ++r) simd::prefetch_to_l2(data + (first + r) * stride + k + l * line);
-  }
-
-  // panel[p*width + j] = entry(first + j, k + p) for j < count, and anything finite or not for count <= j < width, where a
-  // tile drops its result. B's panel: the values of one k side by side, a multiple of the vector wide.
+  // panel[p*width + j] = entry(first + j, k + p) for j < count, and anything finite or not for count <= j < width,
+  // where a tile drops its result. B's panel: the values of one k side by side, a multiple of the vector wide.
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     constexpr int step = simd::lanes<T>;
     const T* source = data + first * stride + k * stride_k;

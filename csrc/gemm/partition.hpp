@@ -13,9 +13,9 @@ struct Grid {
 
 constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
 
-// The fewest column blocks whose packed B fits L2; then, for several threads, the grid that is expected to end first.
-// Cost of a task, in multiply-adds: its own, and packing its block of B, which every row block repeats: turning one value while
-// packing costs about as much as 24 multiply-adds of the tile.
+// One task for one thread, unless its packed A grew too large; for several threads, the grid that is expected to end
+// first. Cost of a task, in multiply-adds: its own, and packing its columns of B and rows of A, which other tasks
+// repeat: packing one value costs about as much as 24 multiply-adds of the tile.
 template <class T>
 Grid partition(Index rows, Index columns, bool symmetric, int threads) {
   using S = Shape<T>;
@@ -28,19 +28,21 @@ Grid partition(Index rows, Index columns, bool symmetric, int threads) {
     g.column_blocks = divide_up(columns, g.block_columns);
     return g;
   };
-  const Index fewest = divide_up(columns, S::block_columns());
-  Grid best = grid_of(1, fewest);
+  const Index fewest = divide_up(rows, S::max_rows);
+  Grid best = grid_of(fewest, 1);
   if (threads <= 1) return best;
 
   const auto cost = [&](const Grid& g) {
-    const double task = double(g.block_columns) * (double(g.block_rows) + packing);
-    const double tasks = double(g.row_blocks * g.column_blocks) * (symmetric ? 0.5 : 1.0);
-    const double rounds = tasks <= threads ? 1.0 : symmetric ? tasks / threads + 0.5 : double(divide_up(Index(tasks), threads));
+    const double width = double(g.block_columns), height = double(g.block_rows);
+    const double task = width * height + packing * (width + height);
+    // Half of a symmetric grid is work. Its tasks are of all sizes, and the smallest come last: they even out.
+    const double tasks = double(g.row_blocks * g.column_blocks);
+    const double rounds = symmetric ? 0.5 * tasks / threads + 0.25 : double(divide_up(Index(tasks), threads));
     return rounds * task;
   };
-  for (Index row_blocks = 1; row_blocks <= 2 * threads && (row_blocks - 1) * S::group_rows < rows; ++row_blocks)
-    for (Index extra = 0; extra <= threads; ++extra) {
-      const Grid g = grid_of(row_blocks, fewest + extra);
+  for (Index i = 0; i < 2 * threads && (fewest + i - 1) * S::group_rows < rows; ++i)
+    for (Index j = 1; j <= 8 * threads && (j - 1) * S::columns < columns; ++j) {
+      const Grid g = grid_of(fewest + i, j);
       if (cost(g) < cost(best)) best = g;
     }
   return best;

@@ -5,8 +5,8 @@
 //   avx512, neon (32 registers): 6 x 4 vectors: 24 accumulators, 10 loads for 24 multiply-adds
 //   avx2, sse2   (16 registers): 6 x 2 vectors: 12 accumulators, 8 loads for 12 multiply-adds
 //
-// The order of the loops (engine.hpp) keeps a packed block of B, depth x columns, in L2 and one packed panel of A, rows x
-// depth, in L1; the tiles of a row panel follow each other along the columns.
+// The order of the loops (engine.hpp) keeps a packed part of B, depth x columns, in L2 and one packed panel of A, 6
+// rows x depth, in L1; the tiles of a row panel follow each other along the columns.
 #pragma once
 
 #include <cstdint>
@@ -30,28 +30,25 @@ struct Shape {
 #endif
   static constexpr int columns = vectors * lanes;
 
-  // How far one pass goes in k, at most: the sum over k is taken in such stretches, balanced, and depends on nothing but K.
-  // That makes a result the same to the bit for every partition of rows and columns.
-#if FASTDL_VECTOR_BYTES == 64
+  // How far one pass goes in k, at most: the sum over k is taken in such stretches, balanced, and depends on nothing
+  // but K. That makes a result the same to the bit for every partition of rows and columns. (Zen 3: 3072 bytes serve
+  // 2048 cubed equally well; 4096 x 512, symmetric, gains 4% from being one pass.)
   static constexpr int max_depth = 2048 / static_cast<int>(sizeof(T));
-#else
-  static constexpr int max_depth = 256;
-#endif
-
-  // Columns of a block of B: with the deepest pass it takes 5/8 of the L2 cache and leaves the rest to A, C and the
-  // fetches ahead. (Zen 3, 512 KB, 2048 cubed: a block of 3/2 of L2 costs 3%, one of 1/2 up to 5%.)
-  static Index block_columns() {
-    const Index columns_in_cache = core::l2_bytes() * 5 / 8 / (max_depth * static_cast<Index>(sizeof(T)));
-    return columns_in_cache < columns ? columns : columns_in_cache / columns * columns;
-  }
-
-  // Distance between the rows of a packed panel of A. Constant, so that a tile's broadcasts are one pointer and fixed
-  // displacements; odd in cache lines, so that rows do not share cache sets.
-  static constexpr int panel_stride = max_depth + 64 / static_cast<int>(sizeof(T));
 
   // Rows finished before a symmetric result is mirrored: whole panels, and whole cache lines of the mirrored rows.
   static constexpr int group_rows = 48;
   static_assert(group_rows % rows == 0);
+
+  // Rows of a task: its packed A takes at most 4 MB.
+  static constexpr Index max_rows =
+      (Index{4} << 20) / (max_depth * static_cast<Index>(sizeof(T))) / group_rows * group_rows;
+
+  // Columns of a packed part of B: with the deepest pass it takes 5/8 of the L2 cache and leaves the rest to A, C and
+  // the fetches ahead. (Zen 3, 512 KB: anything from 1/2 to 1 is within 2%, beyond that it falls off.)
+  static Index block_columns() {
+    const Index columns_in_cache = core::l2_bytes() * 5 / 8 / (max_depth * static_cast<Index>(sizeof(T)));
+    return columns_in_cache < columns ? columns : columns_in_cache / columns * columns;
+  }
 };
 
 // Depth of each pass: the fewest equal passes, rounded up to 8.

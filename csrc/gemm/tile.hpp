@@ -1,4 +1,5 @@
-// The micro-kernel: one tile of C, rows x vectors accumulators, summed over k in registers and finished by the epilogue.
+// The micro-kernel: one tile of C, rows x vectors accumulators, summed over k in registers and finished by the
+// epilogue.
 #pragma once
 
 #include "gemm/shape.hpp"
@@ -30,17 +31,17 @@ FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> 
     for (int v = 0; v < Vectors; ++v) right[v] = simd::load(b + v * simd::lanes<T>);
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
-      const simd::Vec<T> left = simd::broadcast(a[r * Shape<T>::panel_stride]);
+      const simd::Vec<T> left = simd::broadcast(a[r]);
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) acc[r][v] = simd::fma(left, right[v], acc[r][v]);
     }
-    a += 1;
+    a += Shape<T>::rows;
     b += Vectors * simd::lanes<T>;
   }
 }
 
-// One tile, at (row, column) of the output; `valid` columns of it exist, at least one. `below` tells that only columns <= row
-// are wanted (a tile on the diagonal of a symmetric result).
+// One tile, at (row, column) of the output; `valid` columns of it exist, at least one. `below` tells that only columns
+// <= row are wanted (a tile on the diagonal of a symmetric result).
 template <class T, int Rows, int Vectors, class Epilogue>
 void tile(const T* a, const T* b, Stretch stretch, Output<T> c, Index row, Index column, int valid, bool below,
           const Epilogue& epilogue) {

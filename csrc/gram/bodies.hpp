@@ -13,10 +13,10 @@ struct Matrix {
   std::int64_t rows, cols, row_stride, col_stride;
 };
 
-#define FASTDL_GRAM_BODIES(level)                                                                             \
-  namespace level {                                                                                           \
-  void linear(const Matrix<float>& x, const Matrix<float>& y, bool symmetric, const Matrix<float>& k);       \
-  void linear(const Matrix<double>& x, const Matrix<double>& y, bool symmetric, const Matrix<double>& k);    \
+#define FASTDL_GRAM_BODIES(level)                                                                         \
+  namespace level {                                                                                       \
+  void linear(const Matrix<float>& x, const Matrix<float>& y, bool symmetric, const Matrix<float>& k);    \
+  void linear(const Matrix<double>& x, const Matrix<double>& y, bool symmetric, const Matrix<double>& k); \
   }
 FASTDL_DECLARE_LEVELS(FASTDL_GRAM_BODIES)
 #undef FASTDL_GRAM_BODIES

@@ -8,7 +8,8 @@
 namespace fastdl::simd {
 namespace {
 
-// Exchanges the off-diagonal step x step blocks of a pair of rows: first takes the even blocks of both, second the odd ones.
+// Exchanges the off-diagonal step x step blocks of a pair of rows: first takes the even blocks of both, second the odd
+// ones.
 template <class T, int Step, int... Lane>
 FASTDL_INLINE void exchange(Vec<T>& first, Vec<T>& second, std::integer_sequence<int, Lane...>) {
   constexpr int n = lanes<T>;

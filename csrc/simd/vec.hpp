@@ -27,8 +27,8 @@
 #define FASTDL_INLINE inline __attribute__((always_inline))
 
 // Which native operations the level has. A 64-byte vector without AVX-512 is still valid code (the compiler splits
-// it), which is how the tests execute the widest body on machines that lack the instructions. The baseline of aarch64 is plain
-// code too: it rounds as the x86 baseline does.
+// it), which is how the tests execute the widest body on machines that lack the instructions. The baseline of aarch64
+// is plain code too: it rounds as the x86 baseline does.
 #if FASTDL_VECTOR_BYTES == 64 && defined(__AVX512F__)
 #define FASTDL_NATIVE_AVX512 1
 #elif FASTDL_VECTOR_BYTES == 32 && defined(__AVX2__) && defined(__FMA__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,10 @@ def _bench(arguments: list[str]) -> int:
     for checkout in (Path(__file__).resolve().parents[2], Path.cwd()):
         script = checkout / "bench" / "run.py"
         if script.is_file() and (checkout / "python" / "fastdl").is_dir():
-            return subprocess.call([sys.executable, str(script), *arguments])
+            suite = subprocess.Popen([sys.executable, str(script), *arguments])
+            # Ctrl-C reaches the suite too, which then writes what it has: wait for that.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            return suite.wait()
     print(
         "The benchmarks are part of the source: clone the fastdl repository and run `make bench` there.",
         file=sys.stderr,

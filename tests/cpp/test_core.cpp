@@ -125,12 +125,15 @@ void test_refusals() {
   float data[16] = {}, out[16];
   for (float& v : out) v = 7;
   const fastdl_matrix_f32 x{data, 4, 4, 4, 1}, narrow{data, 4, 3, 4, 1}, k{out, 4, 4, 4, 1}, k_wrong{out, 4, 3, 4, 1};
-  const fastdl_matrix_f32 negative{data, -1, 4, 4, 1}, none{nullptr, 4, 4, 4, 1}, huge{data, INT64_MAX, 4, INT64_MAX, 1};
+  const fastdl_matrix_f32 negative{data, -1, 4, 4, 1}, none{nullptr, 4, 4, 4, 1},
+      huge{data, INT64_MAX, 4, INT64_MAX, 1};
   const fastdl_matrix_f32 flat{out, 4, 4, 0, 1}, empty{nullptr, 0, 4, 4, 1}, empty_k{nullptr, 0, 0, 0, 0};
-  const auto refuses = [&](const fastdl_matrix_f32* a, const fastdl_matrix_f32* b, const fastdl_matrix_f32* c, const char* word) {
+  const auto refuses = [&](const fastdl_matrix_f32* a, const fastdl_matrix_f32* b, const fastdl_matrix_f32* c,
+                           const char* word) {
     const bool refused = fastdl_gram_linear_f32(a, b, c) == FASTDL_INVALID_ARGUMENT;
-    CHECK(refused && std::strstr(fastdl_last_error(), "[gram.linear] expected") && std::strstr(fastdl_last_error(), word),
-          "expected a refusal with '%s', got '%s'", word, fastdl_last_error());
+    CHECK(
+        refused && std::strstr(fastdl_last_error(), "[gram.linear] expected") && std::strstr(fastdl_last_error(), word),
+        "expected a refusal with '%s', got '%s'", word, fastdl_last_error());
   };
   refuses(nullptr, nullptr, &k, "NULL");
   refuses(&x, nullptr, nullptr, "NULL");
@@ -144,7 +147,8 @@ void test_refusals() {
   for (float v : out) untouched &= v == 7;
   CHECK(untouched, "an error wrote to the output");
   CHECK(fastdl_gram_linear_f32(&empty, nullptr, &empty_k) == FASTDL_OK, "%s", fastdl_last_error());
-  CHECK(fastdl_set_isa("pentium") == FASTDL_INVALID_ARGUMENT && fastdl_set_isa(nullptr) == FASTDL_INVALID_ARGUMENT, "unknown level");
+  CHECK(fastdl_set_isa("pentium") == FASTDL_INVALID_ARGUMENT && fastdl_set_isa(nullptr) == FASTDL_INVALID_ARGUMENT,
+        "unknown level");
   CHECK(fastdl_isa_name(-1) == nullptr && fastdl_isa_name(99) == nullptr, "level out of range");
   bool thrown = false;
   try {

@@ -1,8 +1,8 @@
 // The matrix-product engine at every level this machine can run, by gram::linear, against a sum in higher precision.
 //
-// Sizes are around the lanes, the tile, the row group and the passes over k of every level; inputs and outputs are row-major,
-// column-major and strided. Also: exact integers, bit-equality over thread counts, batches and symmetry, and that nothing beside
-// the output is written.
+// Sizes are around the lanes, the tile, the row group and the passes over k of every level; inputs and outputs are
+// row-major, column-major and strided. Also: exact integers, bit-equality over thread counts, batches and symmetry, and
+// that nothing beside the output is written.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -26,6 +26,10 @@ using Index = std::int64_t;
 
 namespace {
 
+std::mt19937_64 random_bits(7);
+bool quick = false;  // for emulators: large sizes in one layout only
+bool smoke = false;  // for very slow ones: the widest level alone, and few large sizes
+
 template <class T>
 using Linear = void (*)(const Matrix<T>&, const Matrix<T>&, bool, const Matrix<T>&);
 
@@ -39,10 +43,11 @@ template <class T>
 std::vector<Level<T>> levels() {
   std::vector<Level<T>> list;
   for (core::Isa isa : core::available_isas()) {
+    if (smoke && isa != core::available_isas().back()) continue;
     switch (isa) {
-#define LEVEL(level)                                    \
-  case core::Isa::level:                                \
-    list.push_back({#level, gram::level::linear});      \
+#define LEVEL(level)                                 \
+  case core::Isa::level:                             \
+    list.push_back({ #level, gram::level::linear }); \
     break;
       FASTDL_DECLARE_LEVELS(LEVEL)
 #undef LEVEL
@@ -51,7 +56,7 @@ std::vector<Level<T>> levels() {
     }
   }
 #if defined(FASTDL_HAVE_WIDE)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back({"wide", gram::wide::linear});
+  if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back({"wide", gram::wide::linear});
 #endif
   return list;
 }
@@ -86,15 +91,13 @@ struct Owned {
   }
 };
 
-std::mt19937_64 random_bits(7);
-bool quick = false;  // for emulators: large sizes in one layout only
-
 template <class T>
 Owned<T> random_matrix(Index rows, Index cols, Layout layout, bool integers = false) {
   Owned<T> m(rows, cols, layout);
   // From the bits of the generator alone, so that every platform makes the same numbers.
   for (Index i = 0; i < rows; ++i)
-    for (Index j = 0; j < cols; ++j) m.at(i, j) = integers ? T(int(random_bits() % 7) - 3) : T(static_cast<double>(random_bits() >> 40) * 0x1p-23 - 1);
+    for (Index j = 0; j < cols; ++j)
+      m.at(i, j) = integers ? T(int(random_bits() % 7) - 3) : T(static_cast<double>(random_bits() >> 40) * 0x1p-23 - 1);
   return m;
 }
 
@@ -134,18 +137,21 @@ void add_to_digest(const Owned<T>& m) {
 
 template <class T>
 void test_sizes(const Level<T>& level) {
-  const Index sizes[][3] = {{0, 3, 4},    {3, 0, 4},   {4, 5, 0},    {1, 1, 1},    {7, 8, 9},     {8, 9, 7},      {9, 7, 8},
-                            {15, 16, 17}, {16, 17, 15}, {17, 15, 16}, {31, 32, 33}, {32, 33, 31},  {33, 31, 32},   {63, 64, 65},
-                            {64, 65, 63}, {65, 63, 64}, {48, 96, 5},  {49, 97, 129}, {5, 130, 1},  {130, 5, 2},    {1, 200, 300},
-                            {200, 1, 300}, {53, 71, 257}, {53, 71, 513}, {37, 29, 1030}, {100, 401, 19}};
+  const Index sizes[][3] = {{0, 3, 4},      {3, 0, 4},     {4, 5, 0},     {1, 1, 1},     {7, 8, 9},     {8, 9, 7},
+                            {9, 7, 8},      {15, 16, 17},  {16, 17, 15},  {17, 15, 16},  {31, 32, 33},  {32, 33, 31},
+                            {33, 31, 32},   {63, 64, 65},  {64, 65, 63},  {65, 63, 64},  {48, 96, 5},   {49, 97, 129},
+                            {5, 130, 1},    {130, 5, 2},   {1, 200, 300}, {200, 1, 300}, {53, 71, 257}, {53, 71, 513},
+                            {37, 29, 1030}, {100, 401, 19}};
   for (const auto& size : sizes) {
     const auto [n, m, d] = size;
     for (Layout input : {Layout::rows, Layout::columns, Layout::strided, Layout::reversed})
       for (Layout output : {Layout::rows, Layout::columns, Layout::strided, Layout::reversed}) {
         if (input != Layout::rows && output != Layout::rows && input != output) continue;
+        if (smoke && n * m * d > 100000 && d != 1030) continue;
         if (quick && n * m * d > 10000 && (input != Layout::rows || output != Layout::rows)) continue;
-        const std::string what = level.name + " " + std::to_string(n) + "x" + std::to_string(m) + "x" + std::to_string(d) + " layouts " +
-                                 std::to_string(int(input)) + std::to_string(int(output)) + (sizeof(T) == 4 ? " f32" : " f64");
+        const std::string what = level.name + " " + std::to_string(n) + "x" + std::to_string(m) + "x" +
+                                 std::to_string(d) + " layouts " + std::to_string(int(input)) +
+                                 std::to_string(int(output)) + (sizeof(T) == 4 ? " f32" : " f64");
         auto x = random_matrix<T>(n, d, input), y = random_matrix<T>(m, d, input);
         Owned<T> k(n, m, output), s(n, n, output);
         level.linear(x.view, y.view, false, k.view);
@@ -222,14 +228,16 @@ void test_type() {
     test_sizes(level);
     test_determinism(level);
     test_special_values(level);
-    std::printf("%s %s: %s\n", level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64", failed == failed_before ? "ok" : "FAILED");
+    std::printf("%s %s: %s\n", level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64",
+                failed == failed_before ? "ok" : "FAILED");
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  quick = argc > 1 && std::string(argv[1]) == "--quick";
+  smoke = argc > 1 && std::string(argv[1]) == "--smoke";
+  quick = smoke || (argc > 1 && std::string(argv[1]) == "--quick");
   test_type<float>();
   test_type<double>();
   std::printf("baseline digest: %016llx\n", static_cast<unsigned long long>(digest));

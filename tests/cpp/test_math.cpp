@@ -3,6 +3,7 @@
 //   test_math                f32: every 251st bit pattern and all patterns near the edges; f64: some million points
 //   test_math --exhaustive   f32: every bit pattern (for atan2 every y, against a scattered x)
 //   test_math --quick        a sixteenth of the points, for emulators
+//   test_math --smoke        a thousandth of the points, for very slow ones
 //
 // f32 is measured against double, f64 against long double, in units in the last place of the reference rounded to the
 // type; below the smallest normal number the unit is the smallest denormal. Infinity counts as the first power of two
@@ -509,8 +510,11 @@ int main(int argc, char** argv) {
     } else if (argument == "--quick") {
       stride = 251 * 16 + 1;
       thinning = 16;
+    } else if (argument == "--smoke") {
+      stride = 251 * 1024 + 1;
+      thinning = 1024;
     } else {
-      std::fprintf(stderr, "usage: %s [--exhaustive | --quick]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--exhaustive | --quick | --smoke]\n", argv[0]);
       return 2;
     }
   }

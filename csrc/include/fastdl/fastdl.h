@@ -1,12 +1,13 @@
 /* fastdl: the C interface.
  *
- * Everything the library does is reached through these functions; the C++ headers beside this one and the Python package
- * are thin layers over them. Only plain C types cross the boundary, so the library and its user may be built by
+ * Everything the library does is reached through these functions; the C++ headers beside this one and the Python
+ * package are thin layers over them. Only plain C types cross the boundary, so the library and its user may be built by
  * different compilers.
  *
  * Rules that hold for every function returning a status:
  *   - arguments are checked before any element is read or written; on an error nothing has been written;
- *   - fastdl_last_error() gives the message of this thread's last failed call: "[family.function] expected ..., got ...";
+ *   - fastdl_last_error() gives the message of this thread's last failed call: "[family.function] expected ..., got
+ * ...";
  *   - strides count elements, may be zero or negative for inputs, and say where element (i, j) lies:
  *     data[i*row_stride + j*col_stride]. An output's elements must be distinct and overlap no input;
  *   - an extent of zero is valid; its data pointer may be null;
@@ -56,19 +57,19 @@ FASTDL_API const char* fastdl_build_info(void);
  * Levels are called "baseline", "avx2", "avx512" and "neon". The widest that both the library and the processor
  * have is used, capped by the environment variable FASTDL_ISA, read once. */
 
-FASTDL_API int fastdl_isa_count(void);               /* how many levels this machine can run */
-FASTDL_API const char* fastdl_isa_name(int index);   /* narrowest first; NULL when out of range */
-FASTDL_API const char* fastdl_isa(void);             /* the level in use */
+FASTDL_API int fastdl_isa_count(void);                     /* how many levels this machine can run */
+FASTDL_API const char* fastdl_isa_name(int index);         /* narrowest first; NULL when out of range */
+FASTDL_API const char* fastdl_isa(void);                   /* the level in use */
 FASTDL_API fastdl_status fastdl_set_isa(const char* name); /* for tests and measurements; process-wide */
 
 /* ---- threads ---------------------------------------------------------------------------------------------------
  * One pool for the process, started by the first call that is large enough to gain from it. Its default size is
  * FASTDL_NUM_THREADS, or the number of processors this process may run on. */
 
-FASTDL_API int fastdl_get_num_threads(void); /* what a call on this thread would use at most */
+FASTDL_API int fastdl_get_num_threads(void);            /* what a call on this thread would use at most */
 FASTDL_API fastdl_status fastdl_set_num_threads(int n); /* process-wide, n >= 1 */
-/* For calls made by the calling thread only, instead of the process-wide number; 0 for none. Returns what was set before,
- * or -1 if n < 0. */
+/* For calls made by the calling thread only, instead of the process-wide number; 0 for none. Returns what was set
+ * before, or -1 if n < 0. */
 FASTDL_API int fastdl_set_thread_limit(int n);
 
 /* ---- Gram matrices ---------------------------------------------------------------------------------------------- */

@@ -10,8 +10,8 @@
 
 namespace fastdl {
 
-// Element (i, j) lies at data[i*row_stride + j*col_stride]. The view owns nothing. Inputs are taken as MatrixView<const T>,
-// to which a MatrixView<T> converts.
+// Element (i, j) lies at data[i*row_stride + j*col_stride]. The view owns nothing. Inputs are taken as MatrixView<const
+// T>, to which a MatrixView<T> converts.
 template <class T>
 struct MatrixView {
   T* data = nullptr;
