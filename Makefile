@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A build that warns is a build that fails.
 STRICT := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON
-SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml
+SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
 
 .PHONY: help build bench rivals bench-rivals test test-cpp test-python test-cuda test-aarch64 test-avx512 \
@@ -40,7 +40,7 @@ bench-rivals: rivals bench ## the same with the rivals installed first
 # ---- tests ----
 test: test-cpp test-python ## everything that runs on this machine
 
-build/cpp/build.ninja: CMakeLists.txt tests/cpp/CMakeLists.txt cmake/FastdlIsa.cmake $(VENV)/.environment
+build/cpp/build.ninja: CMakeLists.txt python/fastdl/_version.py tests/cpp/CMakeLists.txt cmake/FastdlIsa.cmake $(VENV)/.environment
 	$(BIN)/cmake -S . -B build/cpp -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
 
 test-cpp: build/cpp/build.ninja ## the C++ tests, every instruction set of this machine
@@ -48,10 +48,12 @@ test-cpp: build/cpp/build.ninja ## the C++ tests, every instruction set of this 
 	$(BIN)/ctest --test-dir build/cpp --output-on-failure
 
 test-python: build
+	@# Without the extension its tests skip, which must not pass unseen.
+	$(BIN)/python -W error -c "import fastdl; assert fastdl.show_config('dicts')['native']"
 	$(PYTEST) $(ARGS)
 
 test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under qemu-user
-	@command -v aarch64-linux-gnu-g++ qemu-aarch64-static >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+	@{ command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64-static; } >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
 	  apt-get install -y -qq g++-aarch64-linux-gnu qemu-user-static >/dev/null; } || { \
 	  echo "test-aarch64 needs Debian's g++-aarch64-linux-gnu and qemu-user-static"; exit 1; }
 	$(BIN)/cmake -S . -B build/aarch64 -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
@@ -89,9 +91,10 @@ asan: build ## C++ tests and the Python suite under the address and undefined-be
 	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/asan --output-on-failure
 	rm -rf build/asan/stage && cp -r python build/asan/stage && $(BIN)/cmake --install build/asan > build/asan/install.log
 	@# -S keeps the editable install out of the way. CPython leaks by design, so leaks are left to the C++ tests.
+	site=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))"); \
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
-	  UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -S -c "import sys, sysconfig; sys.path[:0] = ['build/asan/stage', \
-	  sysconfig.get_path('purelib')]; import fastdl, pytest; assert 'stage' in fastdl.__file__; \
+	  UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -S -c "import sys; sys.path[:0] = ['build/asan/stage', '$$site']; \
+	  import fastdl, pytest; assert 'stage' in fastdl.__file__; \
 	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_gram.py', 'tests/test_errors.py', 'tests/test_arrays.py']))"
 
 # ---- quality ----

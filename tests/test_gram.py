@@ -98,6 +98,9 @@ def test_strides_that_lead_nowhere_do_not_matter(level, dtype):
         np.testing.assert_array_equal(fastdl.gram.linear(strided(memory, (5, 0), strides)), 0)
         out = strided(np.zeros(8, dtype), (1, 1), strides)
         assert fastdl.gram.linear(one, out=out)[0, 0] == 9
+    for shape in [(0, 3), (5, 0)]:  # an empty array may lie at any address
+        empty = np.ndarray(shape, dtype, buffer=np.zeros(200, np.uint8), offset=1)
+        np.testing.assert_array_equal(fastdl.gram.linear(empty), np.zeros((shape[0], shape[0])))
 
 
 def test_layout_does_not_change_the_bits(native_level, dtype, rng):

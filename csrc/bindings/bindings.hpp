@@ -28,7 +28,8 @@ MatrixView<T> matrix(const py::array& array, const char* name) {
   // A stride that is never taken may be anything: along one element, or in an empty array.
   const auto stride = [&](int axis) { return array.size() > 0 && array.shape(axis) > 1 ? array.strides(axis) : 0; };
   const py::ssize_t rows = stride(0), cols = stride(1);
-  if (rows % size != 0 || cols % size != 0 || reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Value) != 0)
+  if (rows % size != 0 || cols % size != 0 ||
+      (array.size() > 0 && reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Value) != 0))
     throw py::value_error(std::string(name) + ": expected aligned elements, got strides " + std::to_string(rows) +
                           ", " + std::to_string(cols));
   if constexpr (!std::is_const_v<T>)

@@ -60,9 +60,10 @@ int fastdl_get_num_threads(void) { return core::thread_count(); }
 
 fastdl_status fastdl_set_num_threads(int n) {
   return core::guarded([&] {
-    if (n < 1) throw core::InvalidArgument("[set_num_threads] expected n >= 1, got " + std::to_string(n));
+    if (n < 1 || n > core::most_threads)
+      throw core::InvalidArgument("[set_num_threads] expected n from 1 to 4096, got " + std::to_string(n));
     core::set_thread_count(n);
   });
 }
 
-int fastdl_set_thread_limit(int n) { return n < 0 ? -1 : core::set_thread_limit(n); }
+int fastdl_set_thread_limit(int n) { return n < 0 || n > core::most_threads ? -1 : core::set_thread_limit(n); }

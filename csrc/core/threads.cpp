@@ -160,7 +160,7 @@ int default_thread_count() {
   if (const char* text = std::getenv("FASTDL_NUM_THREADS"); text && *text) {
     char* end = nullptr;
     const long n = std::strtol(text, &end, 10);
-    if (*end == '\0' && n >= 1 && n <= 4096) return static_cast<int>(n);
+    if (*end == '\0' && n >= 1 && n <= most_threads) return static_cast<int>(n);
     std::fprintf(stderr, "fastdl: FASTDL_NUM_THREADS expected an integer from 1 to 4096, got '%s'; ignored\n", text);
   }
 #if defined(__linux__)

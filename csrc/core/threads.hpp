@@ -11,8 +11,9 @@ namespace fastdl::core {
 
 // The number of threads a call on this thread may use: this thread's limit if it has one, else the process-wide count.
 int thread_count();
-void set_thread_count(int n);  // n >= 1
-int set_thread_limit(int n);   // 0: none; returns the previous limit
+inline constexpr int most_threads = 4096;  // more is a slip
+void set_thread_count(int n);              // n >= 1
+int set_thread_limit(int n);               // 0: none; returns the previous limit
 
 // task(context, i) for every i in [0, count), on up to `threads` threads; returns when all are done. Runs on the
 // calling thread alone when threads <= 1 or when called from within a task. The first exception of a task is thrown

@@ -145,7 +145,9 @@ class Standard(Library):
         check_dtype(operation, name, array)
         try:
             return np.from_dlpack(array)
-        except (BufferError, RuntimeError, TypeError):
+        except (BufferError, RuntimeError, TypeError) as error:
+            if name == "out":  # what __array__ gives may be a copy, and the result would be lost in it
+                raise ValueError(f"[{operation}] expected out to lend its memory by DLPack, got: {error}") from error
             return np.asarray(array)
 
     def wrap(self, host: HostArray, like: Array) -> Array:
@@ -324,6 +326,10 @@ def check_out(
         if not target.flags.writeable:
             raise ValueError(f"[{operation}] expected out to be writable, got a read-only array")
     else:
+        from array_api_compat import device as exact_device
+
+        if exact_device(out) != exact_device(like):
+            raise ValueError(f"[{operation}] expected out on {exact_device(like)}, got {exact_device(out)}")
         target = library.values(operation, "out", out) if isinstance(library, Torch) else out
     addresses = _addresses(target)
     if addresses is not None:

@@ -80,7 +80,8 @@ def _limited(count: int) -> Iterator[None]:
 def threads(n: int) -> Any:
     """Set how many threads calls made by this Python thread may use, within a ``with`` block.
 
-    Other threads of the program keep the number of `set_num_threads`.
+    Other threads of the program keep the number of `set_num_threads`. Asynchronous tasks share their thread's number:
+    do not await within the block.
 
     Parameters
     ----------

@@ -50,6 +50,8 @@ def _levels() -> Iterator[tuple[str, str]]:
             for isa in core.isas():
                 core.set_isa(isa)
                 yield "native", isa
+                if isa == before:  # FASTDL_ISA may hold back wider ones, and for a reason
+                    break
         finally:
             core.set_isa(before)
     yield "reference", ""

@@ -56,7 +56,8 @@ std::vector<Level<T>> levels() {
     }
   }
 #if defined(FASTDL_HAVE_WIDE)
-  if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back({"wide", gram::wide::linear});
+  if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    list.push_back({"wide", gram::wide::linear});
 #endif
   return list;
 }
@@ -206,6 +207,26 @@ void test_determinism(const Level<T>& level) {
   CHECK(full.buffer == half.buffer, "%s: symmetric mode differs", level.name.c_str());
 }
 
+// More rows than one task packs, in both modes.
+template <class T>
+void test_tall(const Level<T>& level) {
+  const Index n = 4300, m = 3, d = 2;
+  auto x = random_matrix<T>(n, d, Layout::rows, true), y = random_matrix<T>(m, d, Layout::rows, true);
+  for (int threads : {1, 3}) {
+    core::set_thread_limit(threads);
+    Owned<T> k(n, m, Layout::rows), s(n, n, Layout::rows);
+    level.linear(x.view, y.view, false, k.view);
+    level.linear(x.view, x.view, true, s.view);
+    bool right = true;
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < m; ++j) right &= k.at(i, j) == x.at(i, 0) * y.at(j, 0) + x.at(i, 1) * y.at(j, 1);
+      for (Index j = 0; j < n; ++j) right &= s.at(i, j) == x.at(i, 0) * x.at(j, 0) + x.at(i, 1) * x.at(j, 1);
+    }
+    CHECK(right && k.guards_stand() && s.guards_stand(), "%s with %d threads", level.name.c_str(), threads);
+  }
+  core::set_thread_limit(0);
+}
+
 template <class T>
 void test_special_values(const Level<T>& level) {
   const Index n = 70, m = 75, d = 20;
@@ -228,6 +249,7 @@ void test_type() {
     test_sizes(level);
     test_determinism(level);
     test_special_values(level);
+    if (!quick) test_tall(level);
     std::printf("%s %s: %s\n", level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64",
                 failed == failed_before ? "ok" : "FAILED");
   }

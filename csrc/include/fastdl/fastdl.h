@@ -67,9 +67,9 @@ FASTDL_API fastdl_status fastdl_set_isa(const char* name); /* for tests and meas
  * FASTDL_NUM_THREADS, or the number of processors this process may run on. */
 
 FASTDL_API int fastdl_get_num_threads(void);            /* what a call on this thread would use at most */
-FASTDL_API fastdl_status fastdl_set_num_threads(int n); /* process-wide, n >= 1 */
+FASTDL_API fastdl_status fastdl_set_num_threads(int n); /* process-wide, 1 to 4096 */
 /* For calls made by the calling thread only, instead of the process-wide number; 0 for none. Returns what was set
- * before, or -1 if n < 0. */
+ * before, or -1 if n is not from 0 to 4096. */
 FASTDL_API int fastdl_set_thread_limit(int n);
 
 /* ---- Gram matrices ---------------------------------------------------------------------------------------------- */
