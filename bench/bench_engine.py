@@ -32,13 +32,12 @@ SHAPES = (
     (500, 300, 2000),
     (4096, None, 512),
 )
-LARGE = 2048  # in float64 only with --full
 
 # The instruction sets below the widest of a machine are there for others' machines: these will do in a quick run.
 SHAPES_OF_LOWER_LEVELS = ((512, 512, 512), (1024, 1024, 1024), (1025, 1025, 1025))
 
 # No common divisor with a tile or a vector, so that every kind of edge is met.
-SWEEP = range(64, 1101, 87)
+SWEEP = range(64, 1101, 173)
 SWEEP_FULL = range(64, 1101, 7)
 
 # OpenBLAS kernels with the instructions of a level, the best first. The baseline is SSE2; of the kernels without AVX
@@ -121,7 +120,6 @@ def groups(full: bool, isa: str) -> list[Group]:
             _group(n, m, d, dtype, threads, isa)
             for dtype, threads in settings
             for n, m, d in shapes
-            if full or not (n == m == LARGE and dtype == "float64")
         ),
         *(_group(n, n, n, dtype, threads, isa, "sweep") for dtype, threads in settings for n in sweep),
     ]

@@ -35,9 +35,10 @@ Grid partition(Index rows, Index columns, bool symmetric, int threads) {
   const auto cost = [&](const Grid& g) {
     const double width = double(g.block_columns), height = double(g.block_rows);
     const double task = width * height + packing * (width + height);
-    // Half of a symmetric grid is work. Its tasks are of all sizes, and the smallest come last: they even out.
+    // Half of a symmetric grid is work.
     const double tasks = double(g.row_blocks * g.column_blocks);
-    const double rounds = symmetric ? 0.5 * tasks / threads + 0.25 : double(divide_up(Index(tasks), threads));
+    // A thread may be late, because its core is busy with something else: several smaller tasks a thread then even out.
+    const double rounds = (symmetric ? 0.5 * tasks / threads : double(divide_up(Index(tasks), threads))) + 0.25;
     return rounds * task;
   };
   for (Index i = 0; i < 2 * threads && (fewest + i - 1) * S::group_rows < rows; ++i)
