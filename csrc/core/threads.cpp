@@ -19,10 +19,30 @@
 namespace fastdl::core {
 namespace {
 
+#if defined(__linux__)
+int this_cpu() { return sched_getcpu(); }
+
+// A helper that wakes on its caller's processor takes turns with it, until the scheduler looks again some milliseconds
+// later: a product of that length then gained nothing from two threads (512 cubed: 76 of 145 GF/s). It moves away at
+// once instead, by giving that processor up for a moment.
+void leave_cpu(int cpu) {
+  cpu_set_t allowed, others;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  others = allowed;
+  CPU_CLR(static_cast<unsigned>(cpu), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof allowed, &allowed);
+}
+#else
+int this_cpu() { return -1; }
+void leave_cpu(int) {}
+#endif
+
 struct Job {
   void (*task)(void*, std::int64_t);
   void* context;
   std::int64_t count;
+  int caller_cpu = this_cpu();
   std::atomic<std::int64_t> next{0};
   // The rest is guarded by the pool's mutex.
   int helpers_wanted;
@@ -94,6 +114,7 @@ class Pool {
       --job->helpers_wanted;
       ++job->helpers_inside;
       lock.unlock();
+      if (job->caller_cpu >= 0 && job->caller_cpu == this_cpu()) leave_cpu(job->caller_cpu);
       work_on(*job);
       lock.lock();
       if (--job->helpers_inside == 0) done_.notify_all();
