@@ -25,8 +25,8 @@ SHORTEST_ROUND = 1e-3
 FEWEST_ROUNDS = 5
 MOST_ROUNDS = 25
 
-# Threads of OpenBLAS go on spinning after a call, 2^26 cycles unless told otherwise (27 ms at 2.4 GHz), on the processors
-# the next contender is about to use: with 10 ms of rest fastdl was measured at half its rate on two threads. They are
+# Threads of OpenBLAS go on spinning after a call, 2^26 cycles unless told otherwise (27 ms at 2.4 GHz), on the
+# processors the next contender is about to use: with 10 ms of rest fastdl ran at half its rate on two threads. They are
 # given the time to fall asleep.
 SETTLE = 40e-3
 
@@ -149,7 +149,7 @@ def interleave(calls: dict[str, Callable[[], Any]], seconds: float, settle: floa
                     time.sleep(settle)
                 # Untimed, to wake the contender's threads and bring its inputs back into the caches. A call that fills
                 # a round many times over does not notice, and would only double the wait.
-                if not durations[name] or durations[name][0] < 10 * SHORTEST_ROUND:
+                if not durations[name] or durations[name][0] < 50 * SHORTEST_ROUND:
                     calls[name]()
                 durations[name].append(_time(calls[name], batches[name]))
     finally:

@@ -79,6 +79,8 @@ class Pool {
       wake_.notify_one();
     else
       wake_.notify_all();
+    // A helper queued behind this thread on the same processor would wait for milliseconds: let it run, and leave.
+    std::this_thread::yield();
     work_on(job);
     std::unique_lock lock(mutex_);
     close(job);
