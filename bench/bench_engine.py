@@ -26,15 +26,13 @@ SHAPES = (
     (512, 512, 512),
     (1024, 1024, 1024),
     (2048, 2048, 2048),
-    (1000, 1000, 1000),
-    (1023, 1023, 1023),
     (1025, 1025, 1025),
     (500, 300, 2000),
     (4096, None, 512),
 )
 
 # The instruction sets below the widest of a machine are there for others' machines: these will do in a quick run.
-SHAPES_OF_LOWER_LEVELS = ((512, 512, 512), (1024, 1024, 1024), (1025, 1025, 1025))
+SHAPES_OF_LOWER_LEVELS = ((1024, 1024, 1024),)
 
 # No common divisor with a tile or a vector, so that every kind of edge is met.
 SWEEP = range(64, 1101, 173)
@@ -116,11 +114,7 @@ def groups(full: bool, isa: str) -> list[Group]:
     sweep = (SWEEP_FULL if full else SWEEP) if widest else ()
     settings = [(dtype, threads) for dtype in DTYPES for threads in reversed(machine.thread_counts())]
     return [
-        *(
-            _group(n, m, d, dtype, threads, isa)
-            for dtype, threads in settings
-            for n, m, d in shapes
-        ),
+        *(_group(n, m, d, dtype, threads, isa) for dtype, threads in settings for n, m, d in shapes),
         *(_group(n, n, n, dtype, threads, isa, "sweep") for dtype, threads in settings for n in sweep),
     ]
 

@@ -28,7 +28,7 @@ MOST_ROUNDS = 25
 # Threads of OpenBLAS go on spinning after a call, 2^26 cycles unless told otherwise (27 ms at 2.4 GHz), on the
 # processors the next contender is about to use: with 10 ms of rest fastdl ran at half its rate on two threads. They are
 # given the time to fall asleep.
-SETTLE = 40e-3
+SETTLE = 30e-3
 
 
 class Disagreement(AssertionError):

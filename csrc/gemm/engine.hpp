@@ -59,8 +59,8 @@ class Product {
   }
 
  private:
-  // Below this a product takes less time (80 us on one core with AVX2) than a helper that slept needs to wake and join: 128
-  // cubed took 120 us on two threads and 82 on one.
+  // Below this a product takes less time (80 us on one core with AVX2) than a helper that slept needs to wake and join:
+  // 128 cubed took 120 us on two threads and 82 on one.
   static constexpr double serial_flops = 8e6;
 
   void block(Index row, Index row_end, Index column, Index width) const {
