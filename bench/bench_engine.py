@@ -31,6 +31,9 @@ SHAPES = (
     (4096, None, 512),
 )
 
+# Also with --full.
+MORE_SHAPES = ((1000, 1000, 1000), (1023, 1023, 1023))
+
 # The instruction sets below the widest of a machine are there for others' machines: these will do in a quick run.
 SHAPES_OF_LOWER_LEVELS = ((1024, 1024, 1024),)
 
@@ -110,7 +113,7 @@ def _group(n: int, m: int | None, d: int, dtype: str, threads: int, isa: str, se
 def groups(full: bool, isa: str) -> list[Group]:
     """The table, then the sweep, on one instruction set."""
     widest = (isa,) == machine.levels()[-1:]
-    shapes = SHAPES if full or widest else SHAPES_OF_LOWER_LEVELS
+    shapes = SHAPES + MORE_SHAPES if full else SHAPES if widest else SHAPES_OF_LOWER_LEVELS
     sweep = (SWEEP_FULL if full else SWEEP) if widest else ()
     settings = [(dtype, threads) for dtype in DTYPES for threads in reversed(machine.thread_counts())]
     return [
