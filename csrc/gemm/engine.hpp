@@ -24,7 +24,7 @@ namespace fastdl::gemm {
 namespace {
 
 // Leaves the sum as it is. An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes
-// past the last column hold zero sums and their result is dropped.
+// past the last column hold any value, and their result is dropped.
 struct Identity {
   template <class V>
   FASTDL_INLINE V operator()(V sum, Index, Index) const {

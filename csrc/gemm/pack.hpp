@@ -1,7 +1,7 @@
 // Packing: from a strided matrix to the panels the micro-kernel reads.
 //
-// An operand is anything with `pack(first, count, k, depth, width, panel)` (for B) or `pack_rows` (for A). Strided is
-// the ordinary matrix; a family that gathers its operand (windows of an image, orbits of a group) brings a type of its
+// An operand is anything with `pack_rows` (as A) or `pack_columns` (as B), with the contracts below. Strided is the
+// ordinary matrix; a family that gathers its operand (windows of an image, orbits of a group) brings a type of its
 // own.
 #pragma once
 

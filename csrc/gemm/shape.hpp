@@ -44,7 +44,7 @@ struct Shape {
       (Index{4} << 20) / (max_depth * static_cast<Index>(sizeof(T))) / group_rows * group_rows;
 
   // Columns of a packed part of B: with the deepest pass it takes 5/8 of the L2 cache and leaves the rest to A, C and
-  // the fetches ahead. (Zen 3, 512 KB: anything from 1/2 to 1 is within 2%, beyond that it falls off.)
+  // the fetches ahead. (Zen 3, 512 KB: from 1/2 to 1 no difference stood out of the noise.)
   static Index block_columns() {
     const Index columns_in_cache = core::l2_bytes() * 5 / 8 / (max_depth * static_cast<Index>(sizeof(T)));
     return columns_in_cache < columns ? columns : columns_in_cache / columns * columns;
