@@ -41,17 +41,18 @@ void leave_cpu(int) {}
 struct Job {
   void (*task)(void*, std::int64_t);
   void* context;
-  std::int64_t count;
+  std::int64_t count, phase;  // of all tasks, and of one phase
   int caller_cpu = this_cpu();
-  std::atomic<std::int64_t> next{0};
+  std::atomic<std::int64_t> next{0}, finished{0};
+  std::atomic<int> helpers_inside{0};
+  std::atomic<bool> failed{false};
   // The rest is guarded by the pool's mutex.
   int helpers_wanted;
-  int helpers_inside = 0;
   std::exception_ptr error;
   Job* following = nullptr;
 
-  Job(std::int64_t count_, int helpers, void (*task_)(void*, std::int64_t), void* context_)
-      : task(task_), context(context_), count(count_), helpers_wanted(helpers) {}
+  Job(std::int64_t phases, std::int64_t in_phase, int helpers, void (*task_)(void*, std::int64_t), void* context_)
+      : task(task_), context(context_), count(phases * in_phase), phase(in_phase), helpers_wanted(helpers) {}
 };
 
 thread_local bool inside_task = false;
@@ -63,6 +64,16 @@ inline void pause() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// A wake-up costs 5-50 us, as much as a small product: what is awaited soon is watched for about that long first.
+template <class Ready>
+bool watch_for(Ready ready) {
+  for (int i = 0; i < 2000; ++i) {
+    if (ready()) return true;
+    pause();
+  }
+  return false;
 }
 
 class Pool {
@@ -84,7 +95,11 @@ class Pool {
     work_on(job);
     std::unique_lock lock(mutex_);
     close(job);
-    done_.wait(lock, [&] { return job.helpers_inside == 0; });
+    lock.unlock();
+    const auto alone = [&] { return job.helpers_inside.load(std::memory_order_acquire) == 0; };
+    watch_for(alone);
+    lock.lock();
+    done_.wait(lock, alone);
     if (job.error) std::rethrow_exception(job.error);
   }
 
@@ -107,19 +122,17 @@ class Pool {
       Job* job = find_open();
       if (!job) {
         lock.unlock();
-        // A wake-up costs 5-50 us, as much as a small product. Calls often follow each other closely, so look
-        // for work a little longer before sleeping.
-        for (int i = 0; i < 2000 && open_count_.load(std::memory_order_acquire) == 0; ++i) pause();
+        watch_for([&] { return open_count_.load(std::memory_order_acquire) != 0; });  // calls often follow closely
         lock.lock();
         wake_.wait(lock, [&] { return (job = find_open()) != nullptr; });
       }
       --job->helpers_wanted;
-      ++job->helpers_inside;
+      job->helpers_inside.fetch_add(1, std::memory_order_relaxed);
       lock.unlock();
       if (job->caller_cpu >= 0 && job->caller_cpu == this_cpu()) leave_cpu(job->caller_cpu);
       work_on(*job);
       lock.lock();
-      if (--job->helpers_inside == 0) done_.notify_all();
+      if (job->helpers_inside.fetch_sub(1, std::memory_order_release) == 1) done_.notify_all();
     }
   }
 
@@ -139,13 +152,19 @@ class Pool {
   void work_on(Job& job) {
     const bool was_inside = inside_task;
     inside_task = true;
-    try {
-      for (std::int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.count;)
-        job.task(job.context, i);
-    } catch (...) {
-      std::lock_guard lock(mutex_);
-      if (!job.error) job.error = std::current_exception();
-      job.next.store(job.count, std::memory_order_relaxed);
+    for (std::int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.count;) {
+      // Tasks are handed out in order, so whoever has those of the phases before is at work on them.
+      const std::int64_t before = i / job.phase * job.phase;
+      const auto open = [&] { return job.finished.load(std::memory_order_acquire) >= before; };
+      while (!watch_for(open)) std::this_thread::yield();
+      try {
+        if (!job.failed.load(std::memory_order_relaxed)) job.task(job.context, i);
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        if (!job.error) job.error = std::current_exception();
+        job.failed.store(true, std::memory_order_relaxed);
+      }
+      job.finished.fetch_add(1, std::memory_order_release);
     }
     inside_task = was_inside;
   }
@@ -211,13 +230,13 @@ int set_thread_limit(int n) {
   return previous;
 }
 
-void run_tasks(std::int64_t count, int threads, void (*task)(void*, std::int64_t), void* context) {
+void run_tasks(std::int64_t phases, std::int64_t count, int threads, void (*task)(void*, std::int64_t), void* context) {
   threads = static_cast<int>(std::min<std::int64_t>(threads, count));
   if (threads <= 1 || inside_task) {
-    for (std::int64_t i = 0; i < count; ++i) task(context, i);
+    for (std::int64_t i = 0; i < phases * count; ++i) task(context, i);
     return;
   }
-  Job job(count, threads - 1, task, context);
+  Job job(phases, count, threads - 1, task, context);
   pool().run(job);
 }
 

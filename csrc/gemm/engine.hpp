@@ -1,11 +1,12 @@
 // The matrix-product engine: C[i, j] = epilogue(sum over k of A[i, k] * B[j, k]), for every family.
 //
-//   for each block of rows and of columns: a task, on any thread
-//     for each stretch of k
-//       pack A's rows                                          rows x depth, in panels of 6 rows
-//       for each part of the columns
-//         pack B's columns                                     depth x columns, stays in L2
-//         for each panel of A, then each panel of B: one tile, in registers
+//   for each block of rows, stretch of k and block of columns
+//     pack A's rows                                            rows x depth, in panels of 6 rows; when they change
+//     pack B's columns                                         depth x columns
+//     for each part of the columns, and chunk of the rows      a part stays in L2
+//       for each panel of A, then each panel of B: one tile, in registers
+//
+// Packing is shared out among the threads, then the chunks are: two phases a block, and nothing is packed twice.
 //
 // Both operands are indexed (i, k), (j, k), as Gram matrices have them; a strided operand covers every other layout.
 // The sum of an element is taken in the order of k, in passes that depend on K alone (balanced_depth), with the same
@@ -46,67 +47,80 @@ class Product {
     if (size_.rows == 0 || size_.columns == 0) return;
     const double flops = (symmetric_ ? 1.0 : 2.0) * double(size_.rows) * double(size_.columns) * double(size_.depth);
     const int threads = flops < serial_flops ? 1 : core::thread_count();
-    const Grid grid = partition<T>(size_.rows, size_.columns, symmetric_, threads);
-    core::parallel_for(grid.row_blocks * grid.column_blocks, threads, [&](Index task) {
-      // Column blocks outermost: in a symmetric result they shrink, and the largest should begin first.
-      const Index i = task % grid.row_blocks * grid.block_rows;
-      const Index j = task / grid.row_blocks * grid.block_columns;
-      const Index end = i + grid.block_rows < size_.rows ? i + grid.block_rows : size_.rows;
-      const Index width = grid.block_columns < size_.columns - j ? grid.block_columns : size_.columns - j;
-      const Index begin = symmetric_ && i < j ? j : i;
-      if (begin < end) block(begin, end, j, width);
-    });
-  }
-
- private:
-  // Below this a product takes less time (80 us on one core with AVX2) than a helper that slept needs to wake and join:
-  // 128 cubed took 120 us on two threads and 82 on one.
-  static constexpr double serial_flops = 8e6;
-
-  void block(Index row, Index row_end, Index column, Index width) const {
-    using S = Shape<T>;
+    const Partition p = partition<T>(size_.rows, size_.columns, symmetric_, threads);
     const Index depth = balanced_depth<T>(size_.depth);
-    const Index part = at_most(S::block_columns(), width);
+    const Index passes = depth == 0 ? 1 : divide_up(size_.depth, depth);  // sums of depth 0 still meet the epilogue
+    const Index column_blocks = divide_up(size_.columns, p.column_block);
+    const Index row_packs = divide_up(at_most(p.row_block, size_.rows), pack_rows);
+    const Index column_packs = divide_up(p.column_block, S::columns);
+    const Index chunks = divide_up(at_most(p.row_block, size_.rows), p.chunk);
+    const Index packs = row_packs + column_packs, tiles = chunks * (p.column_block / p.part);
+
     core::Scratch scratch;
     const auto take = [&](Index elements) {
       return static_cast<T*>(scratch.bytes(static_cast<std::size_t>(elements) * sizeof(T)));
     };
-    T* packed_a = take(divide_up(row_end - row, S::rows) * S::rows * depth + S::lanes);
-    T* packed_b = take(divide_up(part, S::lanes) * S::lanes * depth);
-    Index k = 0;
-    do {  // once even for depth 0, whose sums are zero and still meet the epilogue
+    T* packed_a = take(round_up(at_most(p.row_block, size_.rows), S::rows) * depth);
+    T* packed_b = take(p.column_block * depth);
+
+    const Index blocks = divide_up(size_.rows, p.row_block) * passes * column_blocks;
+    core::parallel_phases(2 * blocks, packs > tiles ? packs : tiles, threads, [&](Index phase, Index task) {
+      const Index block = phase / 2, column = block % column_blocks * p.column_block;
+      const Index k = block / column_blocks % passes * depth;
+      const Index row = block / column_blocks / passes * p.row_block;
+      const Index row_end = at_most(row + p.row_block, size_.rows);
+      const Index column_end = at_most(column + p.column_block, symmetric_ ? row_end : size_.columns);
       const Stretch stretch{k, at_most(depth, size_.depth - k), size_.depth};
-      for (Index r = row; r < row_end; r += S::rows)
-        a_.pack_rows(r, int(at_most(S::rows, row_end - r)), k, stretch.depth, packed_a + (r - row) * stretch.depth);
-      for (Index j = column; j < column + width; j += part) {
-        const Index here = at_most(part, column + width - j);
-        pack_columns(j, here, stretch, packed_b);
-        // A symmetric result needs only the rows from the diagonal on; begin with the panel that holds it.
-        const Index first = symmetric_ && j > row ? row + (j - row) / S::rows * S::rows : row;
-        for (Index i = first; i < row_end; i += S::group_rows) {
-          const Index group_end = at_most(i + S::group_rows, row_end);
-          for (Index r = i; r < group_end; r += S::rows)
-            row_panel(packed_a + (r - row) * stretch.depth, packed_b, stretch, r, row_end, j, here);
-          if (symmetric_ && stretch.last()) mirror(c_, i, group_end, j, here);
-        }
+      if (phase % 2 == 0) {
+        if (task >= row_packs)
+          pack_columns(column, column + (task - row_packs) * S::columns, column_end, stretch, packed_b);
+        else if (column == 0)
+          pack_rows_of(row, row + task * pack_rows, row_end, stretch, packed_a);
+      } else if (task < tiles) {
+        const Index j = column + task / chunks * p.part, j_end = at_most(j + p.part, column_end);
+        const Index i = row + task % chunks * p.chunk, i_end = at_most(i + p.chunk, row_end);
+        const T* b = packed_b + (j - column) * stretch.depth;
+        if (i < row_end && j < j_end) chunk(i, i_end, j, j_end, packed_a + (i - row) * stretch.depth, b, stretch);
       }
-      k += stretch.depth;
-    } while (k < size_.depth);
+    });
   }
 
-  void pack_columns(Index column, Index width, Stretch stretch, T* packed) const {
-    using S = Shape<T>;
-    for (Index j = 0; j < width; j += S::columns) {
-      const int count = int(at_most(S::columns, width - j));
-      b_.pack_columns(column + j, count, stretch.first, stretch.depth, padded(count), packed + j * stretch.depth);
-    }
+ private:
+  using S = Shape<T>;
+
+  // Below this a product takes less time (80 us on one core with AVX2) than a helper that slept needs to wake and join:
+  // 128 cubed took 120 us on two threads and 82 on one.
+  static constexpr double serial_flops = 8e6;
+
+  static constexpr Index pack_rows = 8 * S::rows;  // of one task
+
+  void pack_rows_of(Index block, Index row, Index block_end, Stretch stretch, T* packed) const {
+    const Index row_end = at_most(row + pack_rows, block_end);
+    for (Index r = row; r < row_end; r += S::rows)
+      a_.pack_rows(r, int(at_most(S::rows, block_end - r)), stretch.first, stretch.depth,
+                   packed + (r - block) * stretch.depth);
+  }
+
+  void pack_columns(Index block, Index column, Index block_end, Stretch stretch, T* packed) const {
+    if (column >= block_end) return;
+    const int count = int(at_most(S::columns, block_end - column));
+    b_.pack_columns(column, count, stretch.first, stretch.depth, padded(count),
+                    packed + (column - block) * stretch.depth);
+  }
+
+  // Rows [row, row_end) against one part of the columns.
+  void chunk(Index row, Index row_end, Index column, Index column_end, const T* a, const T* b, Stretch stretch) const {
+    // A symmetric result needs only the rows from the diagonal on: begin with the panel that holds it.
+    const Index first = symmetric_ && column > row ? row + (column - row) / S::rows * S::rows : row;
+    for (Index r = first; r < row_end; r += S::rows)
+      row_panel(a + (r - row) * stretch.depth, b, stretch, r, row_end, column, column_end - column);
+    if (symmetric_ && stretch.last() && first < row_end) mirror(c_, first, row_end, column, column_end - column);
   }
 
   // The tiles of one panel of rows. The next panel follows it in memory and is fetched to L2 meanwhile, a part before
   // each tile.
   void row_panel(const T* panel, const T* packed, Stretch stretch, Index row, Index row_end, Index column,
                  Index width) const {
-    using S = Shape<T>;
     const int rows = int(at_most(S::rows, row_end - row));
     const Index tiles = divide_up(symmetric_ ? at_most(width, row + rows - column) : width, S::columns);
     const T* next = panel + S::rows * stretch.depth;
@@ -122,7 +136,6 @@ class Product {
     }
   }
 
-  static constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
   static constexpr int padded(int count) { return (count + simd::lanes<T> - 1) / simd::lanes<T> * simd::lanes<T>; }
 
   Extents size_;

@@ -18,16 +18,16 @@ struct Strided {
   Index stride, stride_k;
 
   // panel[p*rows + r] = entry(first + r, k + p) for r < count, and anything for count <= r < rows. A's panel: the
-  // values of one k side by side, for the micro-kernel to broadcast. May write up to a vector past its end, over what
-  // is packed next.
+  // values of one k side by side, for the micro-kernel to broadcast.
   void pack_rows(Index first, int count, Index k, Index depth, T* panel) const {
     constexpr int rows = Shape<T>::rows, step = simd::lanes<T>;
     const T* source = data + first * stride + k * stride_k;
     Index p = 0;
     if (stride_k == 1) {
       // Square blocks turned in registers and stored whole: what a store writes beyond its rows, the next one
-      // overwrites.
-      constexpr int blocks = (rows + step - 1) / step;
+      // overwrites. At the panel's end they go through a buffer, since what follows may be another thread's.
+      constexpr int blocks = (rows + step - 1) / step, beyond = blocks * step - rows;
+      T end[step * rows + beyond];
       const T* row[blocks * step];
       for (int r = 0; r < blocks * step; ++r) row[r] = source + (r < count ? r : count - 1) * stride;
       for (; p + step <= depth; p += step) {
@@ -38,10 +38,13 @@ struct Strided {
           for (int i = 0; i < step; ++i) square[b][i] = simd::load(row[b * step + i] + p);
           simd::transpose<T>(square[b]);
         }
+        const bool inside = (p + step) * rows + beyond <= depth * rows;
+        T* to = inside ? panel + p * rows : end;
 #pragma GCC unroll 16
         for (int i = 0; i < step; ++i)
 #pragma GCC unroll 4
-          for (int b = 0; b < blocks; ++b) simd::store(panel + (p + i) * rows + b * step, square[b][i]);
+          for (int b = 0; b < blocks; ++b) simd::store(to + i * rows + b * step, square[b][i]);
+        if (!inside) std::memcpy(panel + p * rows, end, step * rows * sizeof(T));
       }
     }
     for (; p < depth; ++p)

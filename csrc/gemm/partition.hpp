@@ -1,4 +1,4 @@
-// How a product is cut into tasks. Only speed depends on it: the engine's sums do not.
+// How a product is cut into blocks and tasks. Only speed depends on it: the engine's sums do not.
 #pragma once
 
 #include "gemm/shape.hpp"
@@ -6,48 +6,32 @@
 namespace fastdl::gemm {
 namespace {
 
-struct Grid {
-  Index row_blocks, column_blocks;
-  Index block_rows, block_columns;
+constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
+constexpr Index round_up(Index n, Index multiple) { return divide_up(n, multiple) * multiple; }
+constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
+
+struct Partition {
+  Index row_block;     // rows of A packed at a time
+  Index column_block;  // columns of B packed at a time: one or more parts
+  Index part;          // columns of B that a core keeps in L2
+  Index chunk;         // rows of a task, against one part
 };
 
-constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
-
-// One task for one thread, unless its packed A grew too large; for several threads, the grid that is expected to end
-// first. Cost of a task, in multiply-adds: its own, and packing its columns of B and rows of A, which other tasks
-// repeat: packing one value costs about as much as 24 multiply-adds of the tile.
+// Every thread works on the same packed block, and takes one chunk of its rows after another against the same part:
+// 32 tasks a thread, if the columns give them, keep the threads' ends within a few per cent of each other.
 template <class T>
-Grid partition(Index rows, Index columns, bool symmetric, int threads) {
+Partition partition(Index rows, Index columns, bool symmetric, int threads) {
   using S = Shape<T>;
-  constexpr double packing = 24;
-  const auto grid_of = [&](Index row_blocks, Index column_blocks) {
-    Grid g;
-    g.block_rows = divide_up(divide_up(rows, row_blocks), S::group_rows) * S::group_rows;
-    g.block_columns = divide_up(divide_up(columns, column_blocks), S::columns) * S::columns;
-    g.row_blocks = divide_up(rows, g.block_rows);
-    g.column_blocks = divide_up(columns, g.block_columns);
-    return g;
-  };
-  const Index fewest = divide_up(rows, S::max_rows);
-  Grid best = grid_of(fewest, 1);
-  if (threads <= 1) return best;
-
-  const auto cost = [&](const Grid& g) {
-    const double width = double(g.block_columns), height = double(g.block_rows);
-    const double task = width * height + packing * (width + height);
-    // Half of a symmetric grid is work.
-    const double tasks = double(g.row_blocks * g.column_blocks);
-    // A thread may be late, because its core is busy with something else: several smaller tasks a thread then even out.
-    const double rounds = (symmetric ? 0.5 * tasks / threads : double(divide_up(Index(tasks), threads))) + 0.25;
-    return rounds * task;
-  };
-  // In growing steps: every grid there is would be 16 threads^2 of them, milliseconds a call on a machine of 64 cores.
-  for (Index i = 0; i < 2 * threads && (fewest + i - 1) * S::group_rows < rows; i += 1 + i / 4)
-    for (Index j = 1; j <= 8 * threads && (j - 1) * S::columns < columns; j += 1 + j / 8) {
-      const Grid g = grid_of(fewest + i, j);
-      if (cost(g) < cost(best)) best = g;
-    }
-  return best;
+  constexpr Index most_parts = 16;  // so that packed B takes at most 10 L2 caches
+  Partition p;
+  p.row_block = at_most(S::max_rows, round_up(rows, S::group_rows));
+  p.part = round_up(divide_up(columns, divide_up(columns, S::block_columns())), S::columns);
+  // A symmetric result is mirrored by the task that computed it, in whole cache lines.
+  p.chunk = symmetric || threads == 1 ? S::group_rows : S::group_rows / 2;
+  const Index tasks = divide_up(at_most(p.row_block, rows), p.chunk);
+  const Index parts = threads == 1 ? 1 : at_most(most_parts, divide_up(32 * threads, tasks));
+  p.column_block = p.part * at_most(parts, divide_up(columns, p.part));
+  return p;
 }
 
 }  // namespace

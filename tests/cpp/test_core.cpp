@@ -30,6 +30,34 @@ void test_every_task_runs_once() {
     }
 }
 
+// Every task sees all of the phases before its own done, and none of those after it begun.
+void test_phases() {
+  for (int threads : {1, 2, 4})
+    for (std::int64_t count : {1, 3, 20}) {
+      constexpr std::int64_t phases = 50;
+      std::vector<std::atomic<std::int64_t>> done(phases);
+      std::atomic<bool> in_order{true};
+      core::parallel_phases(phases, count, threads, [&](std::int64_t phase, std::int64_t) {
+        for (std::int64_t p = 0; p < phases; ++p) {
+          const std::int64_t n = done[static_cast<std::size_t>(p)];
+          if (p < phase ? n != count : p > phase && n != 0) in_order = false;
+        }
+        ++done[static_cast<std::size_t>(phase)];
+      });
+      CHECK(in_order && done[phases - 1] == count, "%d threads, %d tasks a phase", threads, int(count));
+    }
+  bool caught = false;
+  try {
+    core::parallel_phases(9, 5, 3, [](std::int64_t phase, std::int64_t i) {
+      if (phase == 4 && i == 2) throw std::runtime_error("four");
+      if (phase > 4) std::terminate();
+    });
+  } catch (const std::runtime_error&) {
+    caught = true;
+  }
+  CHECK(caught, "an exception in a phase was lost");
+}
+
 void test_no_nesting() {
   std::atomic<int> inner{0};
   std::atomic<bool> same_thread{true};
@@ -163,6 +191,7 @@ void test_refusals() {
 
 int main() {
   test_every_task_runs_once();
+  test_phases();
   test_no_nesting();
   test_exceptions_come_back();
   test_many_callers();
