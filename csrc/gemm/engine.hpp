@@ -1,10 +1,11 @@
-// The matrix-product engine: C[i, j] = epilogue(sum over k of A[i, k] * B[j, k]), for every family.
+// The matrix-product engine: C[i, j] = epilogue(sum over k of A[i, k] * B[j, k]), for every family. Another rule
+// (combine.hpp) in place of the product gives other sums over k.
 //
 //   for each block of rows, stretch of k and block of columns
 //     pack A's rows                                            rows x depth, in panels of 6 rows; when they change
 //     pack B's columns                                         depth x columns
 //     for each part of the columns, and chunk of the rows      a part stays in L2
-//       for each panel of A, then each panel of B: one tile, in registers
+//       for each panel of A: a tile in registers for each panel of B, then the epilogue along its rows, in L1
 //
 // Packing is shared out among the threads, then the chunks are: two phases a block, and nothing is packed twice.
 //
@@ -13,6 +14,8 @@
 // operation in every tile shape: so the result does not depend on threads, blocking, or how rows and columns are
 // batched.
 #pragma once
+
+#include <type_traits>
 
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
@@ -26,22 +29,39 @@ namespace {
 
 // Leaves the sum as it is. An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes
 // past the last column hold any value, and their result is dropped.
-struct Identity {
-  template <class V>
-  FASTDL_INLINE V operator()(V sum, Index, Index) const {
-    return sum;
-  }
-};
+struct Identity {};
 
 struct Extents {
   Index rows, columns, depth;
 };
 
-template <class T, class A, class B, class Epilogue>
+// Applies the epilogue to `count` finished sums of a row, which begin at the corner of c and are (row, column) of the
+// whole.
+template <class T, class Epilogue>
+FASTDL_INLINE void finish_row(Output<T> c, Index row, Index column, Index count, const Epilogue& epilogue) {
+  constexpr int step = simd::lanes<T>;
+  if (c.stride_column == 1) {
+    Index j = 0;
+    for (; j + step <= count; j += step)
+      simd::store(c.data + j, epilogue(simd::load(c.data + j), row, column + j));
+    if (const int rest = int(count - j); rest > 0)
+      simd::store_first(c.data + j, epilogue(simd::load_first(c.data + j, rest), row, column + j), rest);
+  } else {
+    for (Index j = 0; j < count; j += step) {
+      const int here = int(at_most(step, count - j));
+      simd::Vec<T> sum{};
+      for (int i = 0; i < here; ++i) sum[i] = c.data[(j + i) * c.stride_column];
+      sum = epilogue(sum, row, column + j);
+      for (int i = 0; i < here; ++i) c.data[(j + i) * c.stride_column] = sum[i];
+    }
+  }
+}
+
+template <class T, class Rule, class A, class B, class Epilogue>
 class Product {
  public:
-  Product(Extents size, bool symmetric, const A& a, const B& b, Output<T> c, const Epilogue& epilogue)
-      : size_(size), symmetric_(symmetric), a_(a), b_(b), c_(c), epilogue_(epilogue) {}
+  Product(Extents size, bool symmetric, const Rule& rule, const A& a, const B& b, Output<T> c, const Epilogue& epilogue)
+      : size_(size), symmetric_(symmetric), rule_(rule), a_(a), b_(b), c_(c), epilogue_(epilogue) {}
 
   void run() const {
     if (size_.rows == 0 || size_.columns == 0) return;
@@ -104,7 +124,7 @@ class Product {
   void pack_columns(Index block, Index column, Index block_end, Stretch stretch, T* packed) const {
     if (column >= block_end) return;
     const int count = int(at_most(S::columns, block_end - column));
-    b_.pack_columns(column, count, stretch.first, stretch.depth, padded(count),
+    b_.pack_columns(column, count, stretch.first, stretch.depth, padded<T>(count),
                     packed + (column - block) * stretch.depth);
   }
 
@@ -112,34 +132,23 @@ class Product {
   void chunk(Index row, Index row_end, Index column, Index column_end, const T* a, const T* b, Stretch stretch) const {
     // A symmetric result needs only the rows from the diagonal on: begin with the panel that holds it.
     const Index first = symmetric_ && column > row ? row + (column - row) / S::rows * S::rows : row;
-    for (Index r = first; r < row_end; r += S::rows)
-      row_panel(a + (r - row) * stretch.depth, b, stretch, r, row_end, column, column_end - column);
+    for (Index r = first; r < row_end; r += S::rows) {
+      const int rows = int(at_most(S::rows, row_end - r));
+      const T* panel = a + (r - row) * stretch.depth;
+      const Index width = column_end - column, wanted = symmetric_ ? r - column + 1 : width;
+      row_panel(panel, r + rows < row_end ? panel + S::rows * stretch.depth : nullptr, b, stretch, c_.at(r, column),
+                rows, width, wanted, symmetric_, rule_);
+      if constexpr (!std::is_same_v<Epilogue, Identity>)
+        if (stretch.last())
+          for (int i = 0; i < rows; ++i)
+            finish_row(c_.at(r + i, column), r + i, column, at_most(width, wanted + i * symmetric_), epilogue_);
+    }
     if (symmetric_ && stretch.last() && first < row_end) mirror(c_, first, row_end, column, column_end - column);
   }
 
-  // The tiles of one panel of rows. The next panel follows it in memory and is fetched to L2 meanwhile, a part before
-  // each tile.
-  void row_panel(const T* panel, const T* packed, Stretch stretch, Index row, Index row_end, Index column,
-                 Index width) const {
-    const int rows = int(at_most(S::rows, row_end - row));
-    const Index tiles = divide_up(symmetric_ ? at_most(width, row + rows - column) : width, S::columns);
-    const T* next = panel + S::rows * stretch.depth;
-    const Index share = row + rows < row_end ? divide_up(S::rows * stretch.depth, tiles) : 0;
-    const Tile<T, Epilogue> whole = pick_tile<T, Epilogue>(rows, S::vectors);
-    for (Index t = 0; t < tiles; ++t) {
-      for (Index p = t * share; p < (t + 1) * share; p += 64 / Index(sizeof(T))) simd::prefetch_to_l2(next + p);
-      const Index j = t * S::columns;
-      const bool below = symmetric_ && column + j + S::columns > row + 1;
-      const int count = int(at_most(S::columns, width - j));
-      const auto kernel = count == S::columns ? whole : pick_tile<T, Epilogue>(rows, padded(count) / S::lanes);
-      kernel(panel, packed + j * stretch.depth, stretch, c_, row, column + j, count, below, epilogue_);
-    }
-  }
-
-  static constexpr int padded(int count) { return (count + simd::lanes<T> - 1) / simd::lanes<T> * simd::lanes<T>; }
-
   Extents size_;
   bool symmetric_;
+  const Rule& rule_;
   const A& a_;
   const B& b_;
   Output<T> c_;
@@ -148,9 +157,10 @@ class Product {
 
 // C = epilogue(A B'). With symmetric (A and B the same rows, and an epilogue that gives (i, j) and (j, i) the same
 // value) half of it is computed and mirrored.
-template <class T, class A, class B, class Epilogue>
-void multiply(Extents size, bool symmetric, const A& a, const B& b, Output<T> c, const Epilogue& epilogue) {
-  Product<T, A, B, Epilogue>(size, symmetric, a, b, c, epilogue).run();
+template <class T, class Rule, class A, class B, class Epilogue>
+void multiply(Extents size, bool symmetric, const Rule& rule, const A& a, const B& b, Output<T> c,
+              const Epilogue& epilogue) {
+  Product<T, Rule, A, B, Epilogue>(size, symmetric, rule, a, b, c, epilogue).run();
 }
 
 }  // namespace

@@ -1,14 +1,10 @@
 // How a product is cut into blocks and tasks. Only speed depends on it: the engine's sums do not.
 #pragma once
 
-#include "gemm/shape.hpp"
+#include "gemm/tile.hpp"
 
 namespace fastdl::gemm {
 namespace {
-
-constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
-constexpr Index round_up(Index n, Index multiple) { return divide_up(n, multiple) * multiple; }
-constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
 
 struct Partition {
   Index row_block;     // rows of A packed at a time

@@ -1,17 +1,25 @@
-// The micro-kernel: one tile of C, rows x vectors accumulators, summed over k in registers and finished by the
-// epilogue.
+// The micro-kernel: one tile of C, rows x vectors accumulators, summed over k in registers; and a panel of such tiles.
 #pragma once
 
+#include "gemm/combine.hpp"
 #include "gemm/shape.hpp"
 
 namespace fastdl::gemm {
 namespace {
 
-// The output matrix. Vectors are stored when columns are contiguous, single values otherwise.
+constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
+constexpr Index round_up(Index n, Index multiple) { return divide_up(n, multiple) * multiple; }
+constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
+
+// A matrix to write. Vectors are stored when columns are contiguous, single values otherwise.
 template <class T>
 struct Output {
   T* data;
   Index stride, stride_column;
+
+  Output at(Index row, Index column) const {
+    return {data + row * stride + column * stride_column, stride, stride_column};
+  }
 };
 
 // The part of the sum over k that one pass takes: [first, first + depth) of `all`.
@@ -21,9 +29,10 @@ struct Stretch {
   bool last() const { return first + depth == all; }
 };
 
-// acc[r][v] = sum over p of a[r, p] * b[p, v]
-template <class T, int Rows, int Vectors>
-FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors]) {
+// acc[r][v] = sum over p of a[r, p] * b[p, v], or what the rule has for it
+template <class T, int Rows, int Vectors, class Rule>
+FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors],
+                              const Rule& rule) {
 #pragma GCC unroll 4
   for (Index p = 0; p < depth; ++p) {
     simd::Vec<T> right[Vectors];
@@ -33,41 +42,40 @@ FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> 
     for (int r = 0; r < Rows; ++r) {
       const simd::Vec<T> left = simd::broadcast(a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) acc[r][v] = simd::fma(left, right[v], acc[r][v]);
+      for (int v = 0; v < Vectors; ++v) acc[r][v] = rule.step(acc[r][v], left, right[v]);
     }
     a += Shape<T>::rows;
     b += Vectors * simd::lanes<T>;
   }
 }
 
-// One tile, at (row, column) of the output; `valid` columns of it exist, at least one. `below` tells that only columns
-// <= row are wanted (a tile on the diagonal of a symmetric result).
-template <class T, int Rows, int Vectors, class Epilogue>
-void tile(const T* a, const T* b, Stretch stretch, Output<T> c, Index row, Index column, int valid, bool below,
-          const Epilogue& epilogue) {
+// One tile, at the corner of c. Of row r only the first `wanted + r*slope` columns are wanted, at most `valid`: slope is
+// 0, or 1 on the diagonal of a symmetric result.
+template <class T, int Rows, int Vectors, class Rule>
+void tile(const T* a, const T* b, Stretch stretch, Output<T> c, int valid, Index wanted, int slope, const Rule& rule) {
   constexpr int step = simd::lanes<T>;
-  T* corner = c.data + row * c.stride + column * c.stride_column;
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
     // The ends of the row: a tile's row is one cache line on AVX2, and lies across two when C is not aligned to them.
-    simd::prefetch_to_l1(corner + r * c.stride);
-    simd::prefetch_to_l1(corner + r * c.stride + (valid - 1) * c.stride_column);
+    simd::prefetch_to_l1(c.data + r * c.stride);
+    simd::prefetch_to_l1(c.data + r * c.stride + (valid - 1) * c.stride_column);
   }
 
-  simd::Vec<T> acc[Rows][Vectors] = {};
-  accumulate<T, Rows, Vectors>(a, b, stretch.depth, acc);
-  const bool begins = stretch.begins(), last = stretch.last();
+  simd::Vec<T> acc[Rows][Vectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) acc[r][v] = simd::broadcast(T(Rule::start));
+  accumulate<T, Rows, Vectors>(a, b, stretch.depth, acc, rule);
+  const bool begins = stretch.begins();
 
-  if (c.stride_column == 1 && valid == Vectors * step && !below) {
+  if (c.stride_column == 1 && valid == Vectors * step && wanted >= valid) {
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) {
-        T* to = corner + r * c.stride + v * step;
-        simd::Vec<T> sum = acc[r][v];
-        if (!begins) sum += simd::load(to);
-        if (last) sum = epilogue(sum, row + r, column + v * step);
-        simd::store(to, sum);
+        T* to = c.data + r * c.stride + v * step;
+        simd::store(to, begins ? acc[r][v] : rule.merge(simd::load(to), acc[r][v]));
       }
     }
     return;
@@ -77,36 +85,61 @@ void tile(const T* a, const T* b, Stretch stretch, Output<T> c, Index row, Index
   T sums[Rows][Vectors * step];
   std::memcpy(sums, acc, sizeof acc);
   for (int r = 0; r < Rows; ++r) {
-    const int wanted = below && row + r - column + 1 < valid ? int(row + r - column + 1) : valid;
-    for (int first = 0; first < wanted; first += step) {
-      const int count = wanted - first < step ? wanted - first : step;
-      T* to = corner + r * c.stride + first * c.stride_column;
+    const int count = int(at_most(wanted + r * slope, valid));
+    for (int first = 0; first < count; first += step) {
+      const int here = count - first < step ? count - first : step;
+      T* to = c.data + r * c.stride + first * c.stride_column;
       simd::Vec<T> sum = simd::load(sums[r] + first);
       if (c.stride_column == 1) {
-        if (!begins) sum += simd::load_first(to, count);
-        if (last) sum = epilogue(sum, row + r, column + first);
-        simd::store_first(to, sum, count);
+        if (!begins) sum = rule.merge(simd::load_first(to, here), sum);
+        simd::store_first(to, sum, here);
       } else {
-        if (!begins)
-          for (int i = 0; i < count; ++i) sum[i] += to[i * c.stride_column];
-        if (last) sum = epilogue(sum, row + r, column + first);
-        for (int i = 0; i < count; ++i) to[i * c.stride_column] = sum[i];
+        if (!begins) {
+          simd::Vec<T> before = sum;
+          for (int i = 0; i < here; ++i) before[i] = to[i * c.stride_column];
+          sum = rule.merge(before, sum);
+        }
+        for (int i = 0; i < here; ++i) to[i * c.stride_column] = sum[i];
       }
     }
   }
 }
 
-template <class T, class Epilogue>
-using Tile = void (*)(const T*, const T*, Stretch, Output<T>, Index, Index, int, bool, const Epilogue&);
+template <class T, class Rule>
+using Tile = void (*)(const T*, const T*, Stretch, Output<T>, int, Index, int, const Rule&);
 
 // The tile of any size up to the full one: tails use narrower tiles, never a padded full one.
-template <class T, class Epilogue, int Rows = Shape<T>::rows, int Vectors = Shape<T>::vectors>
-Tile<T, Epilogue> pick_tile(int rows, int vectors) {
+template <class T, class Rule, int Rows = Shape<T>::rows, int Vectors = Shape<T>::vectors>
+Tile<T, Rule> pick_tile(int rows, int vectors) {
   if constexpr (Vectors > 1)
-    if (vectors < Vectors) return pick_tile<T, Epilogue, Rows, Vectors - 1>(rows, vectors);
+    if (vectors < Vectors) return pick_tile<T, Rule, Rows, Vectors - 1>(rows, vectors);
   if constexpr (Rows > 1)
-    if (rows < Rows) return pick_tile<T, Epilogue, Rows - 1, Vectors>(rows, vectors);
-  return tile<T, Rows, Vectors, Epilogue>;
+    if (rows < Rows) return pick_tile<T, Rule, Rows - 1, Vectors>(rows, vectors);
+  return tile<T, Rows, Vectors, Rule>;
+}
+
+template <class T>
+constexpr int padded(int columns) {
+  return int(round_up(columns, simd::lanes<T>));
+}
+
+// The tiles of one panel of `rows` rows against `width` packed columns, at the corner of c; of its row r the first
+// `wanted + r*slope` columns. `next` is the panel that follows it in memory, or null: it is fetched to L2 meanwhile, a
+// part before each tile.
+template <class T, class Rule>
+void row_panel(const T* panel, const T* next, const T* packed, Stretch stretch, Output<T> c, int rows, Index width,
+               Index wanted, int slope, const Rule& rule) {
+  using S = Shape<T>;
+  const Index tiles = divide_up(slope ? at_most(width, wanted + rows - 1) : at_most(width, wanted), S::columns);
+  const Index share = next ? divide_up(S::rows * stretch.depth, tiles) : 0;
+  const Tile<T, Rule> whole = pick_tile<T, Rule>(rows, S::vectors);
+  for (Index t = 0; t < tiles; ++t) {
+    for (Index p = t * share; p < (t + 1) * share; p += 64 / Index(sizeof(T))) simd::prefetch_to_l2(next + p);
+    const Index j = t * S::columns;
+    const int count = int(at_most(S::columns, width - j));
+    const auto kernel = count == S::columns ? whole : pick_tile<T, Rule>(rows, padded<T>(count) / S::lanes);
+    kernel(panel, packed + j * stretch.depth, stretch, c.at(0, j), count, wanted - j, slope, rule);
+  }
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// The family's bodies, one set per instruction-set level, compiled from gram_isa.cpp.
+// The family's bodies, one set per instruction-set level, compiled from gram_isa.cpp and matvec_isa.cpp.
 #pragma once
 
 #include <cstdint>
 
 #include "core/isa.hpp"
+#include "fastdl/fastdl.h"
 
 namespace fastdl::gram {
 
@@ -13,10 +14,25 @@ struct Matrix {
   std::int64_t rows, cols, row_stride, col_stride;
 };
 
-#define FASTDL_GRAM_BODIES(level)                                                                         \
-  namespace level {                                                                                       \
-  void linear(const Matrix<float>& x, const Matrix<float>& y, bool symmetric, const Matrix<float>& k);    \
-  void linear(const Matrix<double>& x, const Matrix<double>& y, bool symmetric, const Matrix<double>& k); \
+using Kernel = fastdl_kernel;
+
+// gram:    K[i, j] = k(x_i, y_j); symmetric means that y is x.
+// diagonal: out[i] = k(x_i, x_i)
+// matvec:  out = K(x, y) v, without K
+// softmax: out = row-softmax(scale q k') v
+#define FASTDL_GRAM_TYPE(T)                                                                                           \
+  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
+            const Matrix<T>& k);                                                                                      \
+  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                         \
+  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v,     \
+              const Matrix<T>& out);                                                                                  \
+  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,            \
+               const Matrix<T>& out);
+
+#define FASTDL_GRAM_BODIES(level) \
+  namespace level {               \
+  FASTDL_GRAM_TYPE(float)         \
+  FASTDL_GRAM_TYPE(double)        \
   }
 FASTDL_DECLARE_LEVELS(FASTDL_GRAM_BODIES)
 #undef FASTDL_GRAM_BODIES

@@ -1,31 +1,58 @@
-// Gram matrices, compiled once per instruction-set level: each kernel is an epilogue of the matrix-product engine.
+// Gram matrices, compiled once per instruction-set level: each kernel is an epilogue of the engine, or a rule of its own.
 #include "gemm/engine.hpp"
 #include "gram/bodies.hpp"
+#include "gram/kernels.hpp"
 
 namespace fastdl::gram::FASTDL_LEVEL {
 namespace {
 
 template <class T>
-void linear_of(const Matrix<T>& x, const Matrix<T>& y, bool symmetric, const Matrix<T>& k) {
-  const gemm::Strided<T> a{x.data, x.row_stride, x.col_stride}, b{y.data, y.row_stride, y.col_stride};
+void gram_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,
+             const Matrix<T>& k) {
   // The engine writes whole vectors along a row of its output, and packs its second operand at a cost that few rows do
   // not repay: an output whose columns are contiguous, or a short wide one, is computed as its transpose.
   const bool turned = k.row_stride == 1 ? k.col_stride != 1 : !symmetric && x.rows < 6 && x.rows < y.rows;
-  if (turned)
-    gemm::multiply<T>({y.rows, x.rows, x.cols}, symmetric, b, a, {k.data, k.col_stride, k.row_stride},
-                      gemm::Identity{});
-  else
-    gemm::multiply<T>({x.rows, y.rows, x.cols}, symmetric, a, b, {k.data, k.row_stride, k.col_stride},
-                      gemm::Identity{});
+  Rows<T> rows(turned ? y : x, turned ? x : y, symmetric);
+  const gemm::Output<T> output{k.data, turned ? k.col_stride : k.row_stride, turned ? k.row_stride : k.col_stride};
+  with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
+    gemm::multiply<T>({rows.x.rows, rows.y.rows, rows.x.cols}, symmetric, rule, left, right, output, epilogue);
+  });
+}
+
+// One row against itself, in the first lane of a vector.
+template <class T>
+void diagonal_of(const Kernel& kernel, const Matrix<const T>& x, T* out, Index stride) {
+  Rows<T> rows(x, x, true);
+  with_kernel(kernel, rows, [&](const auto& rule, const auto&, const auto&, const auto& epilogue) {
+    using Rule = std::decay_t<decltype(rule)>;
+    using Epilogue = std::decay_t<decltype(epilogue)>;
+    for (Index i = 0; i < x.rows; ++i) {
+      const T* row = x.data + i * x.row_stride;
+      T sum = T(Rule::start);
+      if constexpr (std::is_same_v<Rule, gemm::MultiplyAdd>)
+        sum = T(sum_over(x.cols, [&](Index f) { return double(row[f * x.col_stride]) * double(row[f * x.col_stride]); }));
+      else
+        for (Index f = 0; f < x.cols; ++f) {
+          const simd::Vec<T> value = simd::broadcast(row[f * x.col_stride]);
+          sum = rule.step(simd::broadcast(sum), value, value)[0];
+        }
+      if constexpr (!std::is_same_v<Epilogue, gemm::Identity>) sum = epilogue(simd::broadcast(sum), i, i)[0];
+      out[i * stride] = sum;
+    }
+  });
 }
 
 }  // namespace
 
-void linear(const Matrix<float>& x, const Matrix<float>& y, bool symmetric, const Matrix<float>& k) {
-  linear_of(x, y, symmetric, k);
-}
-void linear(const Matrix<double>& x, const Matrix<double>& y, bool symmetric, const Matrix<double>& k) {
-  linear_of(x, y, symmetric, k);
-}
+#define FASTDL_BODIES_OF(T)                                                                            \
+  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,  \
+            const Matrix<T>& k) {                                                                      \
+    gram_of<T>(kernel, x, y, symmetric, k);                                                            \
+  }                                                                                                    \
+  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride) {         \
+    diagonal_of<T>(kernel, x, out, stride);                                                            \
+  }
+FASTDL_BODIES_OF(float)
+FASTDL_BODIES_OF(double)
 
 }  // namespace fastdl::gram::FASTDL_LEVEL

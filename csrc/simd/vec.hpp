@@ -201,6 +201,24 @@ FASTDL_INLINE V select(M mask, V yes, V no) {
   return mask ? yes : no;
 }
 
+// Whether any lane of a comparison is true.
+template <class M>
+FASTDL_INLINE bool any(M mask) {
+#if defined(FASTDL_NATIVE_AVX512)
+  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(FASTDL_NATIVE_AVX2)
+  return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#elif defined(FASTDL_NATIVE_SSE2)
+  return _mm_movemask_epi8((__m128i)mask) != 0;
+#elif defined(FASTDL_NATIVE_NEON)
+  return vmaxvq_u32((uint32x4_t)mask) != 0;
+#else
+  bool found = false;
+  for (unsigned i = 0; i < sizeof(mask) / sizeof(mask[0]); ++i) found |= mask[i] != 0;
+  return found;
+#endif
+}
+
 template <class V>
 FASTDL_INLINE V sqrt(V a) {
 #if defined(FASTDL_NATIVE_AVX512)

@@ -1,0 +1,27 @@
+// How one value of A and one of B enter a sum over k. The engine is a matrix product with MultiplyAdd; with another
+// rule the same tiles compute sums (or products) over k of any f(a, b).
+#pragma once
+
+#include "simd/vec.hpp"
+
+namespace fastdl::gemm {
+namespace {
+
+// A rule has `start`, the value of an empty sum; `step`, which takes one k; and `merge`, which joins two stretches of k.
+struct Sum {
+  static constexpr int start = 0;
+  template <class V>
+  FASTDL_INLINE V merge(V first, V second) const {
+    return first + second;
+  }
+};
+
+struct MultiplyAdd : Sum {
+  template <class V>
+  FASTDL_INLINE V step(V sum, V a, V b) const {
+    return simd::fma(a, b, sum);
+  }
+};
+
+}  // namespace
+}  // namespace fastdl::gemm

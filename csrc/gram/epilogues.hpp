@@ -1,0 +1,329 @@
+// The kernels as epilogues: k(x_i, y_j) from the finished sum over features of row i and columns j, j+1, ...
+//
+// An epilogue is built from the two sets of rows (turned by the caller so that `x` are the rows of the output) and is
+// called with a vector of sums. Lanes past the last column hold anything; arrays over columns go on for a vector.
+#pragma once
+
+#include "gram/rows.hpp"
+#include "simd/math.hpp"
+
+namespace fastdl::gram {
+namespace {
+
+using simd::broadcast;
+using simd::load;
+using simd::Vec;
+
+// In units of the error of a sum of products of like sign over d features: how far a difference of such sums is trusted.
+// 4 standard deviations of that error are about sqrt(d)/2 roundings; a sum begins anew every max_depth features.
+template <class T>
+T trusted_share(Index features) {
+  constexpr double rounding = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53, wanted = sizeof(T) == 4 ? 1e-5 : 1e-12;
+  const double length = double(gemm::at_most(features, gemm::Shape<T>::max_depth));
+  return T(rounding / (2 * wanted) * (1 + __builtin_sqrt(length)));
+}
+
+// ---- functions of the product -------------------------------------------------------------------------------------
+
+template <class T>
+struct Polynomial {
+  T gamma, coef0, degree;
+  int whole;  // the degree, if it is a small whole number, else 0
+
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const {
+    const Vec<T> base = simd::fma(sum, broadcast(gamma), broadcast(coef0));
+    if (!whole) return real_power(base);
+    Vec<T> result = whole & 1 ? base : broadcast(T(1)), square = base;
+    for (int rest = whole >> 1; rest; rest >>= 1) {
+      square *= square;
+      if (rest & 1) result *= square;
+    }
+    return result;
+  }
+
+ private:
+  __attribute__((noinline)) Vec<T> real_power(Vec<T> base) const {
+    for (int i = 0; i < simd::lanes<T>; ++i) base[i] = T(__builtin_pow(double(base[i]), double(degree)));
+    return base;
+  }
+};
+
+template <class T>
+struct Sigmoid {
+  T gamma, coef0;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const {
+    return simd::tanh(simd::fma(sum, broadcast(gamma), broadcast(coef0)));
+  }
+};
+
+template <class T>
+struct Geometric {
+  T alpha_squared;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const {
+    return T(1) / simd::fma(sum, broadcast(-alpha_squared), broadcast(T(1)));
+  }
+};
+
+// ---- functions of a sum of differences ----------------------------------------------------------------------------
+
+template <class T>
+struct Negative {
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return -sum; }
+};
+
+template <class T>
+struct NegativeExponential {
+  T gamma;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return simd::exp(sum * -gamma); }
+};
+
+// ---- functions of the squared distance ------------------------------------------------------------------------------
+
+template <class T>
+struct Rbf {
+  T gamma;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> squared) const { return simd::exp(squared * -gamma); }
+};
+
+// order: 0 for nu = 1/2, 1 for 3/2, 2 for 5/2; scale = sqrt(2 nu) / length_scale. (nu = infinity is an rbf.)
+template <class T, int order>
+struct Matern {
+  T scale;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> squared) const {
+    const Vec<T> r = simd::sqrt(squared) * scale;
+    const Vec<T> decay = simd::exp(-r);
+    if constexpr (order == 0) return decay;
+    if constexpr (order == 1) return simd::fma(r, decay, decay);
+    return simd::fma(simd::fma(r, broadcast(T(1) / 3), broadcast(T(1))), r, broadcast(T(1))) * decay;
+  }
+};
+
+// Where the engine summed squared differences.
+template <class T, class Function>
+struct OfDifferences {
+  Function function;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return function(sum); }
+};
+
+// From products: |x|^2 + |y|^2 - 2 x.y, of centred rows. Where that is a small difference of large numbers it is summed
+// anew, directly, from the rows themselves: the diagonal, and pairs close to each other in a spread-out set.
+template <class T, class Function>
+struct OfProducts {
+  Function function;
+  const T *x_squared, *y_squared;
+  T share;
+  Matrix<const T> x, y;
+  const T* weight;
+
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    const Vec<T> total = load(y_squared + column) + x_squared[row];
+    Vec<T> squared = simd::fma(sum, broadcast(T(-2)), total);
+    const auto doubtful = squared < total * share;
+    if (__builtin_expect(simd::any(doubtful), 0)) squared = summed_anew(squared, (Vec<T>)doubtful, row, column);
+    return function(squared);
+  }
+
+ private:
+  __attribute__((noinline)) Vec<T> summed_anew(Vec<T> squared, Vec<T> doubtful, Index row, Index column) const {
+    const auto chosen = (simd::IntVec<T>)doubtful;
+    for (int i = 0; i < simd::lanes<T>; ++i)
+      if (chosen[i]) squared[i] = direct(x.data + row * x.row_stride, y.data + (column + i) * y.row_stride);
+    return squared;
+  }
+
+  T direct(const T* a, const T* b) const {
+    const Features<T> features{nullptr, weight};
+    constexpr int step = simd::lanes<T>;
+    Index k = 0;
+    T total = 0;
+    if (x.col_stride == 1 && y.col_stride == 1 && !weight) {
+      Vec<T> sums[2] = {};
+      for (; k + 2 * step <= x.cols; k += 2 * step)
+        for (int u = 0; u < 2; ++u) {
+          const Vec<T> difference = load(a + k + u * step) - load(b + k + u * step);
+          sums[u] = simd::fma(difference, difference, sums[u]);
+        }
+      const Vec<T> sum = sums[0] + sums[1];
+      for (int i = 0; i < step; ++i) total += sum[i];
+    }
+    for (; k < x.cols; ++k) {
+      const T difference = features(a[k * x.col_stride] - b[k * y.col_stride], k);
+      total += difference * difference;
+    }
+    return total;
+  }
+};
+
+// ---- functions of the angle -----------------------------------------------------------------------------------------
+
+// An angle in [0, pi]: its cosine, its squared sine, and one minus its cosine, each to full relative accuracy.
+template <class T>
+struct Angle {
+  Vec<T> cosine, squared_sine, deficit;
+
+  static FASTDL_INLINE Angle of(Vec<T> cosine, Vec<T> squared_sine) {
+    const Vec<T> one = broadcast(T(1));
+    const Vec<T> small = squared_sine / (one + cosine);  // 1 - c = s^2 / (1 + c), which does not cancel
+    return {cosine, squared_sine, simd::select(cosine > Vec<T>{}, small, one - cosine)};
+  }
+
+  FASTDL_INLINE Vec<T> radians() const { return simd::atan2(simd::sqrt(squared_sine), cosine); }
+};
+
+// The angle between two rows, from their product. As the squared distance, 1 - cos^2 is computed anew, from the rows and
+// in double, where it is small.
+template <class T>
+struct Angles {
+  const T *x_inverse, *y_inverse;  // 1/length; 0 for a zero row, which is at right angles with every other
+  T share;
+  Matrix<const T> x, y;
+
+  FASTDL_INLINE Angle<T> operator()(Vec<T> sum, Index row, Index column) const {
+    const Vec<T> one = broadcast(T(1));
+    const Vec<T> cosine = sum * x_inverse[row] * load(y_inverse + column);
+    const Vec<T> squared_sine = simd::fma(-cosine, cosine, one);
+    const auto doubtful = squared_sine < broadcast(share);
+    Angle<T> angle = Angle<T>::of(cosine, squared_sine);
+    if (__builtin_expect(simd::any(doubtful), 0)) again(angle, (Vec<T>)doubtful, row, column);
+    return angle;
+  }
+
+ private:
+  // The squared sine is |y/|y| -+ x/|x||^2 corrected to second order: with e = |u - v|^2, sin^2 = e (1 - e/4).
+  __attribute__((noinline)) void again(Angle<T>& angle, Vec<T> doubtful, Index row, Index column) const {
+    const auto chosen = (simd::IntVec<T>)doubtful;
+    const T* a = x.data + row * x.row_stride;
+    const double a_length = __builtin_sqrt(sum_over(x.cols, [&](Index k) { return square(a[k * x.col_stride]); }));
+    for (int i = 0; i < simd::lanes<T>; ++i) {
+      if (!chosen[i]) continue;
+      const T* b = y.data + (column + i) * y.row_stride;
+      const double b_length = __builtin_sqrt(sum_over(x.cols, [&](Index k) { return square(b[k * y.col_stride]); }));
+      const double sign = angle.cosine[i] < 0 ? -1 : 1, ratio = sign * a_length / b_length;
+      const double apart = sum_over(x.cols, [&](Index k) {
+        return square(double(a[k * x.col_stride]) - ratio * double(b[k * y.col_stride]));
+      });
+      const double e = apart / (a_length * a_length);
+      angle.squared_sine[i] = T(e * (1 - e / 4));
+      angle.cosine[i] = T(sign * (1 - e / 2));
+      angle.deficit[i] = T(sign > 0 ? e / 2 : 2 - e / 2);
+    }
+  }
+
+  static FASTDL_INLINE double square(double v) { return v * v; }
+};
+
+// theta - sin(theta), by its series where that cancels.
+template <class T>
+FASTDL_INLINE Vec<T> minus_sine(Vec<T> theta, Vec<T> sine) {
+  const Vec<T> square = theta * theta;
+  constexpr T coefficients[] = {T(1) / 6,         T(-1) / 120,           T(1) / 5040,
+                                T(-1) / 362880,   T(1) / 39916800,       T(-1 / 6227020800.0),
+                                T(1 / 1307674368000.0)};
+  constexpr int terms = sizeof(T) == 4 ? 4 : 7;
+  Vec<T> series = broadcast(coefficients[terms - 1]);
+#pragma GCC unroll 8
+  for (int i = terms - 2; i >= 0; --i) series = simd::fma(series, square, broadcast(coefficients[i]));
+  return simd::select(square < broadcast(T(0.5)), series * square * theta, theta - sine);
+}
+
+inline constexpr double pi = 3.14159265358979323846;
+
+// What a ReLU makes of the angle between two Gaussians: E[relu relu] = cos(new angle) / 2 and E[relu' relu'] = slope / 2,
+// in units of their standard deviations. The new angle's deficit is ((pi - t)(1 - cos t) + (t - sin t)) / pi: a sum of
+// positive terms, accurate where the angle is small.
+template <class T>
+FASTDL_INLINE Angle<T> relu(const Angle<T>& angle, Vec<T>& slope) {
+  const Vec<T> theta = angle.radians();
+  slope = (T(pi) - theta) * T(1 / pi);
+  const Vec<T> deficit =
+      simd::fma(minus_sine<T>(theta, simd::sqrt(angle.squared_sine)), broadcast(T(1 / pi)), slope * angle.deficit);
+  return {T(1) - deficit, deficit * (T(2) - deficit), deficit};
+}
+
+template <class T>
+struct Cosine {
+  const T *x_inverse, *y_inverse;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    return sum * x_inverse[row] * load(y_inverse + column);
+  }
+};
+
+template <class T, int order>
+struct ArcCosine {
+  Angles<T> angles;
+  const T *x_length, *y_length;
+
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    const Angle<T> angle = angles(sum, row, column);
+    Vec<T> slope;
+    const Angle<T> after = relu(angle, slope);
+    if constexpr (order == 0) return slope;
+    const Vec<T> lengths = load(y_length + column) * x_length[row];
+    if constexpr (order == 1) return after.cosine * lengths;
+    // (3 sin cos + (pi - t)(1 + 2 cos^2)) / pi
+    const Vec<T> sine = simd::sqrt(angle.squared_sine), square = angle.cosine * angle.cosine;
+    const Vec<T> j = simd::fma(slope, simd::fma(square, broadcast(T(2)), broadcast(T(1))), sine * angle.cosine * T(3 / pi));
+    return j * lengths * lengths;
+  }
+};
+
+// nngp and ntk of a ReLU network: Dense, (ReLU, Dense) x depth, with weights of variance w2 and biases of variance b2.
+//
+// Kept per pair: the angle between the two signals before the next dense layer, and the tangent kernel in units of their
+// lengths; without biases a dense layer leaves both as they are. x_length and y_length are the rows' lengths (over
+// sqrt(d) if normalised).
+template <class T, bool tangent, bool biased>
+struct ReluNetwork {
+  Angles<T> angles;
+  const T *x_length, *y_length;
+  int depth;
+  T w2, b2;
+  T scale;  // without biases: w2^(depth + 1) / 2^depth
+
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    Angle<T> angle = angles(sum, row, column);
+    Vec<T> x = broadcast(x_length[row]), y = load(y_length + column);
+    Vec<T> lengths = x * y;  // their standard deviations, multiplied
+    Vec<T> theta = Vec<T>{}, slope = Vec<T>{};
+    for (int layer = 0;; ++layer) {
+      if constexpr (biased) {
+        angle = dense(angle, x, y, lengths, theta);
+      } else if constexpr (tangent) {
+        theta = layer == 0 ? angle.cosine : theta + angle.cosine;
+      }
+      if (layer == depth) break;
+      angle = relu(angle, slope);
+      theta *= slope;
+      if constexpr (biased) {
+        // E[relu relu] is half of what the angle says; the tangent kernel's units follow.
+        x *= T(0.70710678118654752440);
+        y *= T(0.70710678118654752440);
+        lengths *= T(0.5);
+      }
+    }
+    if constexpr (biased) return lengths * (tangent ? theta : angle.cosine);
+    return lengths * scale * (tangent ? theta : angle.cosine);
+  }
+
+ private:
+  // S <- w2 S + b2. In terms that do not cancel: Sxx Syy - S^2 grows by w2 b2 ((|x| - |y|)^2 + 2 |x||y| (1 - cos)).
+  FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, Vec<T>& x, Vec<T>& y, Vec<T>& lengths, Vec<T>& theta) const {
+    const Vec<T> apart = x - y;
+    const Vec<T> spread = simd::fma(apart, apart, lengths * angle.deficit * T(2));
+    const Vec<T> gap = simd::fma(lengths * w2 * (lengths * w2), angle.squared_sine, spread * (w2 * b2));
+    const Vec<T> product = simd::fma(lengths * angle.cosine, broadcast(w2), broadcast(b2));
+    x = simd::sqrt(simd::fma(x * x, broadcast(w2), broadcast(b2)));
+    y = simd::sqrt(simd::fma(y * y, broadcast(w2), broadcast(b2)));
+    const Vec<T> before = lengths;
+    lengths = x * y;
+    const auto nothing = lengths == Vec<T>{};
+    const Vec<T> inverse = T(1) / simd::select(nothing, lengths + 1, lengths);
+    const Vec<T> cosine = simd::select(nothing, Vec<T>{}, product * inverse);
+    const Vec<T> squared_sine = simd::select(nothing, broadcast(T(1)), gap * inverse * inverse);
+    if constexpr (tangent) theta = simd::fma(theta * before, inverse * w2, cosine);
+    return Angle<T>::of(cosine, squared_sine);
+  }
+};
+
+}  // namespace
+}  // namespace fastdl::gram

@@ -1,0 +1,156 @@
+// From a kernel's name and parameters to the rule, the operands and the epilogue that compute it.
+#pragma once
+
+#include "gram/epilogues.hpp"
+#include "gram/rules.hpp"
+
+namespace fastdl::gram {
+namespace {
+
+// Up to here distances are summed directly: it takes twice the operations of a product, of which there are few, and
+// spares the doubtful cases, of which low dimensions have many.
+inline constexpr Index direct_features = 8;
+
+// The two sets of rows as the engine sees them, and what is precomputed of them. Arrays live as long as this object.
+template <class T>
+class Rows {
+ public:
+  Rows(const Matrix<const T>& x_, const Matrix<const T>& y_, bool symmetric_) : x(x_), y(y_), symmetric(symmetric_) {}
+
+  const Matrix<const T> x, y;
+  const bool symmetric;
+
+  gemm::Strided<T> left() const { return {x.data, x.row_stride, x.col_stride}; }
+  gemm::Strided<T> right() const { return {y.data, y.row_stride, y.col_stride}; }
+
+  // f(squared length) of every row of x and y
+  template <class Function>
+  void lengths(Features<T> features, double beyond, const T*& of_x, const T*& of_y, const Function& f) {
+    T* to = arrays_.make(y.rows + simd::lanes<T>);
+    squared_lengths(y, features, T(beyond), to, f);
+    of_y = of_x = to;
+    if (symmetric) return;
+    to = arrays_.make(x.rows + simd::lanes<T>);
+    squared_lengths(x, features, T(beyond), to, f);
+    of_x = to;
+  }
+
+  const T* centre() {
+    Arrays<double> sums;
+    T* to = arrays_.make(y.cols);
+    centre_of(y, to, sums.make(y.cols));
+    return to;
+  }
+
+  // 1/length_scale of every feature
+  const T* weights(const double* length_scales) {
+    if (!length_scales) return nullptr;
+    T* to = arrays_.make(x.cols);
+    for (Index k = 0; k < x.cols; ++k) to[k] = T(1 / length_scales[k]);
+    return to;
+  }
+
+ private:
+  Arrays<T> arrays_;
+};
+
+inline double inverse_length(double squared) { return squared > 0 ? 1 / __builtin_sqrt(squared) : squared; }
+
+template <class T, class Function, class Run>
+void with_distance(Rows<T>& rows, const double* length_scales, const Function& function, const Run& run) {
+  const T* weight = rows.weights(length_scales);
+  if (rows.x.cols <= direct_features) {
+    const Features<T> features{nullptr, weight};
+    run(SquaredDifference{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features},
+        OfDifferences<T, Function>{function});
+    return;
+  }
+  const Features<T> features{rows.centre(), weight};
+  OfProducts<T, Function> epilogue{function, nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y, weight};
+  rows.lengths(features, __builtin_inf(), epilogue.x_squared, epilogue.y_squared, [](double s) { return T(s); });
+  run(gemm::MultiplyAdd{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features}, epilogue);
+}
+
+template <class T>
+Angles<T> angles_of(Rows<T>& rows) {
+  Angles<T> angles{nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y};
+  rows.lengths({}, 0, angles.x_inverse, angles.y_inverse, [](double s) { return T(inverse_length(s)); });
+  return angles;
+}
+
+template <class T, bool tangent, class Run>
+void with_network(const Kernel& kernel, Rows<T>& rows, const Run& run) {
+  const double features = kernel.normalize && rows.x.cols > 0 ? double(rows.x.cols) : 1;
+  const double w2 = kernel.w_std * kernel.w_std, b2 = kernel.b_std * kernel.b_std;
+  const auto fill = [&](auto network) {
+    rows.lengths({}, 0, network.x_length, network.y_length, [&](double s) { return T(__builtin_sqrt(s / features)); });
+    run(gemm::MultiplyAdd{}, rows.left(), rows.right(), network);
+  };
+  const T scale = T(w2 * __builtin_pow(w2 / 2, kernel.depth));
+  if (b2 > 0)
+    fill(ReluNetwork<T, tangent, true>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w2), T(b2), scale});
+  else
+    fill(ReluNetwork<T, tangent, false>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w2), T(b2), scale});
+}
+
+template <class T, int order, class Run>
+void with_arc_cosine(Rows<T>& rows, const Run& run) {
+  ArcCosine<T, order> epilogue{angles_of(rows), nullptr, nullptr};
+  rows.lengths({}, 0, epilogue.x_length, epilogue.y_length, [](double s) { return T(__builtin_sqrt(s)); });
+  run(gemm::MultiplyAdd{}, rows.left(), rows.right(), epilogue);
+}
+
+// run(rule, left operand, right operand, epilogue) for the kernel
+template <class T, class Run>
+void with_kernel(const Kernel& kernel, Rows<T>& rows, const Run& run) {
+  const T gamma = T(kernel.gamma), coef0 = T(kernel.coef0);
+  const auto direct = [&](const auto& rule, const auto& epilogue) { run(rule, rows.left(), rows.right(), epilogue); };
+  switch (kernel.kind) {
+    case FASTDL_LINEAR:
+      return direct(gemm::MultiplyAdd{}, gemm::Identity{});
+    case FASTDL_POLYNOMIAL: {
+      const bool whole = kernel.degree <= 1024 && kernel.degree == double(int(kernel.degree));
+      return direct(gemm::MultiplyAdd{},
+                    Polynomial<T>{gamma, coef0, T(kernel.degree), whole ? int(kernel.degree) : 0});
+    }
+    case FASTDL_SIGMOID:
+      return direct(gemm::MultiplyAdd{}, Sigmoid<T>{gamma, coef0});
+    case FASTDL_RBF:
+      return with_distance(rows, nullptr, Rbf<T>{gamma}, run);
+    case FASTDL_LAPLACIAN:
+      return direct(AbsoluteDifference{}, NegativeExponential<T>{gamma});
+    case FASTDL_COSINE: {
+      const Angles<T> angles = angles_of(rows);
+      return direct(gemm::MultiplyAdd{}, Cosine<T>{angles.x_inverse, angles.y_inverse});
+    }
+    case FASTDL_ADDITIVE_CHI2:
+      return direct(ChiSquared{}, Negative<T>{});
+    case FASTDL_CHI2:
+      return direct(ChiSquared{}, NegativeExponential<T>{gamma});
+    case FASTDL_MATERN: {
+      const double scale = kernel.length_scales ? 1 : 1 / kernel.length_scale;
+      if (kernel.nu == 0.5)
+        return with_distance(rows, kernel.length_scales, Matern<T, 0>{T(scale)}, run);
+      if (kernel.nu == 1.5)
+        return with_distance(rows, kernel.length_scales, Matern<T, 1>{T(__builtin_sqrt(3.0) * scale)}, run);
+      if (kernel.nu == 2.5)
+        return with_distance(rows, kernel.length_scales, Matern<T, 2>{T(__builtin_sqrt(5.0) * scale)}, run);
+      return with_distance(rows, kernel.length_scales, Rbf<T>{T(0.5 * scale * scale)}, run);
+    }
+    case FASTDL_GEOMETRIC:
+      return direct(gemm::MultiplyAdd{}, Geometric<T>{T(kernel.alpha * kernel.alpha)});
+    case FASTDL_SINC:
+      return direct(SincProduct<T>{T(kernel.omega), T(kernel.omega / pi), T(1 / pi)}, gemm::Identity{});
+    case FASTDL_ARC_COSINE:
+      if (kernel.order == 0) return with_arc_cosine<T, 0>(rows, run);
+      if (kernel.order == 1) return with_arc_cosine<T, 1>(rows, run);
+      return with_arc_cosine<T, 2>(rows, run);
+    case FASTDL_NNGP:
+      return with_network<T, false>(kernel, rows, run);
+    case FASTDL_NTK:
+      return with_network<T, true>(kernel, rows, run);
+  }
+}
+
+}  // namespace
+}  // namespace fastdl::gram

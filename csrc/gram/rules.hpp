@@ -1,0 +1,58 @@
+// Sums over features that are no products of them: the rules of the direct kernels (gemm/combine.hpp).
+#pragma once
+
+#include "gemm/combine.hpp"
+#include "simd/math.hpp"
+
+namespace fastdl::gram {
+namespace {
+
+// sum |a - b|
+struct AbsoluteDifference : gemm::Sum {
+  template <class V>
+  FASTDL_INLINE V step(V sum, V a, V b) const {
+    return sum + simd::abs(a - b);
+  }
+};
+
+// sum (a - b)^2: twice the operations of a product, but nothing cancels.
+struct SquaredDifference : gemm::Sum {
+  template <class V>
+  FASTDL_INLINE V step(V sum, V a, V b) const {
+    const V difference = a - b;
+    return simd::fma(difference, difference, sum);
+  }
+};
+
+// sum (a - b)^2 / (a + b) of values >= 0, with 0/0 = 0. The division is most of its time; reciprocal estimates would
+// differ between makers of processors.
+struct ChiSquared : gemm::Sum {
+  template <class V>
+  FASTDL_INLINE V step(V sum, V a, V b) const {
+    const V difference = a - b, total = a + b;
+    const V divisor = simd::select(total == V{}, total + 1, total);
+    return simd::fma(difference, difference / divisor, sum);
+  }
+};
+
+// product of sin(omega (a - b)) / (pi (a - b)), which is omega/pi where a = b
+template <class T>
+struct SincProduct {
+  static constexpr int start = 1;
+  T omega, omega_over_pi, inverse_pi;
+
+  template <class V>
+  FASTDL_INLINE V step(V product, V a, V b) const {
+    const V difference = a - b;
+    const auto same = difference == V{};
+    const V ratio = simd::sin(difference * omega) * inverse_pi / simd::select(same, difference + 1, difference);
+    return product * simd::select(same, simd::broadcast(omega_over_pi), ratio);
+  }
+  template <class V>
+  FASTDL_INLINE V merge(V first, V second) const {
+    return first * second;
+  }
+};
+
+}  // namespace
+}  // namespace fastdl::gram
