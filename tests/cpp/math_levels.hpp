@@ -9,6 +9,7 @@
   void tanh(const T* x, T* result, std::int64_t n);    \
   void sigmoid(const T* x, T* result, std::int64_t n); \
   void rsqrt(const T* x, T* result, std::int64_t n);   \
+  void sin(const T* x, T* result, std::int64_t n);     \
   void atan2(const T* y, const T* x, T* result, std::int64_t n);
 
 #define FASTDL_DECLARE_MATH_LEVEL(level) \

@@ -22,9 +22,9 @@ namespace {
 
 constexpr double ulp_budget = 4.0;
 
-enum Function { EXP, TANH, SIGMOID, RSQRT, ATAN2 };
-constexpr Function all_functions[] = {EXP, TANH, SIGMOID, RSQRT, ATAN2};
-constexpr const char* function_names[] = {"exp", "tanh", "sigmoid", "rsqrt", "atan2"};
+enum Function { EXP, TANH, SIGMOID, RSQRT, SIN, ATAN2 };
+constexpr Function all_functions[] = {EXP, TANH, SIGMOID, RSQRT, SIN, ATAN2};
+constexpr const char* function_names[] = {"exp", "tanh", "sigmoid", "rsqrt", "sin", "atan2"};
 
 template <class T>
 struct Type;
@@ -72,7 +72,7 @@ bool same(T a, T b) {
 template <class T>
 struct Level {
   const char* name;
-  void (*unary[4])(const T*, T*, std::int64_t);  // in the order of Function
+  void (*unary[5])(const T*, T*, std::int64_t);  // in the order of Function
   void (*atan2)(const T*, const T*, T*, std::int64_t);
 
   // `x` is read for atan2 alone.
@@ -90,7 +90,7 @@ std::vector<Level<T>> runnable_levels() {
 #define ADD_LEVEL(level)                                                                                \
   levels.push_back({#level,                                                                             \
                     {fastdl::simd::level::exp, fastdl::simd::level::tanh, fastdl::simd::level::sigmoid, \
-                     fastdl::simd::level::rsqrt},                                                       \
+                     fastdl::simd::level::rsqrt, fastdl::simd::level::sin},                             \
                     fastdl::simd::level::atan2})
 #if FASTDL_HAVE_BASELINE
   ADD_LEVEL(baseline);
@@ -142,6 +142,8 @@ Wide<T> reference(Function function, T first, T second) {
       return 1 / (1 + std::exp(-y));
     case RSQRT:
       return 1 / std::sqrt(y);
+    case SIN:
+      return std::sin(y);
     default:
       return arc_tangent(y, static_cast<Wide<T>>(second));
   }
@@ -252,7 +254,7 @@ class Accuracy {
         const double error = ulps_.error(result_[i], expected_[i]);
         if (error > worst.ulps) worst = {error, y_[i], x_[i]};
       }
-      if (function_ == TANH) odd_[level] = odd_[level] && is_odd(levels_[level], length);
+      if (function_ == TANH || function_ == SIN) odd_[level] = odd_[level] && is_odd(levels_[level], length);
     }
     points_ += length;
     y_.clear();
@@ -262,7 +264,7 @@ class Accuracy {
   bool is_odd(const Level<T>& level, std::int64_t length) {
     mirrored_ = y_;
     for (T& value : mirrored_) value = -value;
-    level.apply(TANH, mirrored_.data(), nullptr, mirrored_.data(), length);
+    level.apply(function_, mirrored_.data(), nullptr, mirrored_.data(), length);
     bool odd = true;
     for (std::size_t i = 0; i < mirrored_.size(); ++i) odd = odd && same(mirrored_[i], -result_[i]);
     return odd;
@@ -298,7 +300,7 @@ class Random {
 };
 
 // Where something changes: type limits, over- and underflow of exp and sigmoid, saturation of tanh, the borders of the
-// argument reduction, quadrant and octant borders.
+// argument reductions, quadrant and octant borders.
 template <class T>
 std::vector<T> edges() {
   const T largest = Limits<T>::max();
@@ -309,7 +311,8 @@ std::vector<T> edges() {
   for (const T value : {std::log(largest), std::log(smallest), denormal_log, denormal_log - ln2})
     values.push_back(value);
   for (const int quarters : {1, 2, 3, 6}) values.push_back(static_cast<T>(quarters) / 4 * ln2);
-  for (const double value : {0.25, 0.5, 1.0, 2.0, 4.0, 9.01, 10.0, 19.06, 20.0, 89.0, 104.0, 710.0, 746.0})
+  for (const double value :
+       {0.25, 0.5, 1.0, 2.0, 4.0, 9.01, 10.0, 19.06, 20.0, 89.0, 104.0, 710.0, 746.0, 12867.0, 823549.0})
     values.push_back(static_cast<T>(value));
   const std::size_t positive = values.size();
   for (std::size_t i = 0; i < positive; ++i) values.push_back(-values[i]);
@@ -336,6 +339,16 @@ void add_near(Accuracy<T>& accuracy, Function function, int reach, Random& rando
   });
 }
 
+// Around every multiple of pi/2 within the range of the reduction of sin, where its result is smallest or largest.
+template <class T>
+void add_multiples_of_pi(Accuracy<T>& accuracy, int thinning) {
+  const int last = sizeof(T) == 4 ? 2 * 4100 : 2 * 262200;
+  for (int halves = 1; halves <= last; halves += 1 + (thinning > 1) * 2 * thinning) {
+    const T value = static_cast<T>(halves * 1.57079632679489661923L);
+    for (int step = -2; step <= 2; ++step) accuracy.add(from_bits<T>(to_bits(value) + static_cast<Bits<T>>(step)));
+  }
+}
+
 void check_accuracy(Function function, const std::vector<Level<float>>& levels, std::uint64_t stride, int thinning) {
   Accuracy<float> accuracy(function, levels);
   Random random;
@@ -350,6 +363,7 @@ void check_accuracy(Function function, const std::vector<Level<float>>& levels, 
     accuracy.add(
         y, kind == 0 ? random.any<float>() : y * random.log_uniform<float>(kind == 1 ? -3 : -20, kind == 1 ? 2 : 20));
   }
+  if (function == SIN) add_multiples_of_pi(accuracy, thinning);
   add_near(accuracy, function, 20000 / thinning, random);
   accuracy.report();
 }
@@ -365,6 +379,8 @@ void check_accuracy(Function function, const std::vector<Level<double>>& levels,
       accuracy.add(y, y * random.log_uniform<double>(i % 2 ? -3 : -60, i % 2 ? 2 : 60));
     } else if (function == RSQRT) {
       accuracy.add(std::fabs(random.log_uniform<double>(-1074, 1023)));
+    } else if (function == SIN) {
+      accuracy.add(random.log_uniform<double>(i % 2 ? -2 : -30, i % 2 ? 21 : 4));
     } else {
       accuracy.add(random.log_uniform<double>(i % 2 ? -8 : -60, 9));
     }
@@ -372,6 +388,7 @@ void check_accuracy(Function function, const std::vector<Level<double>>& levels,
   // The tails of exp and sigmoid, linearly: the denormal results are a small part of a logarithmic range.
   for (int i = 0; i < points / 3; ++i)
     accuracy.add(-760.0 + 1500.0 * static_cast<double>(random() >> 11) * 0x1p-53, 1.0);
+  if (function == SIN) add_multiples_of_pi(accuracy, thinning);
   add_near(accuracy, function, 4000 / thinning, random);
   accuracy.report();
 }
@@ -410,6 +427,10 @@ std::vector<Special<T>> special_values(Function function) {
     case RSQRT:
       return {{zero, infinity}, {-zero, -infinity}, {infinity, zero}, {-infinity, nan}, {nan, nan},  {-nan, nan},
               {-one, nan},      {-smallest, nan},   {one, one},       {4, one / 2},     {one / 4, 2}};
+    case SIN:
+      return {{zero, zero}, {-zero, -zero},       {infinity, nan},         {-infinity, nan}, {nan, nan},
+              {-nan, nan},  {smallest, smallest}, {-smallest, -smallest},  {normal, normal}, {-normal, -normal},
+              {tiny, tiny}, {-tiny, -tiny},       {normal / 2, normal / 2}};
     default:
       return {};
   }
