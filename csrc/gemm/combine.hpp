@@ -7,9 +7,11 @@
 namespace fastdl::gemm {
 namespace {
 
-// A rule has `start`, the value of an empty sum; `step`, which takes one k; and `merge`, which joins two stretches of k.
+// A rule has `start`, the value of an empty sum; `step`, which takes one k; `merge`, which joins two stretches of k; and
+// `long_step`, true if a step is many operations.
 struct Sum {
   static constexpr int start = 0;
+  static constexpr bool long_step = false;
   template <class V>
   FASTDL_INLINE V merge(V first, V second) const {
     return first + second;

@@ -15,10 +15,9 @@
 // batched.
 #pragma once
 
-#include <type_traits>
-
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
+#include "gemm/epilogue.hpp"
 #include "gemm/mirror.hpp"
 #include "gemm/pack.hpp"
 #include "gemm/partition.hpp"
@@ -27,41 +26,15 @@
 namespace fastdl::gemm {
 namespace {
 
-// Leaves the sum as it is. An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes
-// past the last column hold any value, and their result is dropped.
-struct Identity {};
-
 struct Extents {
   Index rows, columns, depth;
 };
 
-// Applies the epilogue to `count` finished sums of a row, which begin at the corner of c and are (row, column) of the
-// whole.
-template <class T, class Epilogue>
-FASTDL_INLINE void finish_row(Output<T> c, Index row, Index column, Index count, const Epilogue& epilogue) {
-  constexpr int step = simd::lanes<T>;
-  if (c.stride_column == 1) {
-    Index j = 0;
-    for (; j + step <= count; j += step)
-      simd::store(c.data + j, epilogue(simd::load(c.data + j), row, column + j));
-    if (const int rest = int(count - j); rest > 0)
-      simd::store_first(c.data + j, epilogue(simd::load_first(c.data + j, rest), row, column + j), rest);
-  } else {
-    for (Index j = 0; j < count; j += step) {
-      const int here = int(at_most(step, count - j));
-      simd::Vec<T> sum{};
-      for (int i = 0; i < here; ++i) sum[i] = c.data[(j + i) * c.stride_column];
-      sum = epilogue(sum, row, column + j);
-      for (int i = 0; i < here; ++i) c.data[(j + i) * c.stride_column] = sum[i];
-    }
-  }
-}
-
-template <class T, class Rule, class A, class B, class Epilogue>
+template <class T, class Rule>
 class Product {
  public:
-  Product(Extents size, bool symmetric, const Rule& rule, const A& a, const B& b, Output<T> c, const Epilogue& epilogue)
-      : size_(size), symmetric_(symmetric), rule_(rule), a_(a), b_(b), c_(c), epilogue_(epilogue) {}
+  Product(Extents size, bool symmetric, const Rule& rule, Operand<T> a, Operand<T> b, Output<T> c, Finish<T> finish)
+      : size_(size), symmetric_(symmetric), rule_(rule), a_(a), b_(b), c_(c), finish_(finish) {}
 
   void run() const {
     if (size_.rows == 0 || size_.columns == 0) return;
@@ -138,10 +111,9 @@ class Product {
       const Index width = column_end - column, wanted = symmetric_ ? r - column + 1 : width;
       row_panel(panel, r + rows < row_end ? panel + S::rows * stretch.depth : nullptr, b, stretch, c_.at(r, column),
                 rows, width, wanted, symmetric_, rule_);
-      if constexpr (!std::is_same_v<Epilogue, Identity>)
-        if (stretch.last())
-          for (int i = 0; i < rows; ++i)
-            finish_row(c_.at(r + i, column), r + i, column, at_most(width, wanted + i * symmetric_), epilogue_);
+      if (finish_ && stretch.last())
+        for (int i = 0; i < rows; ++i)
+          finish_(c_.at(r + i, column), r + i, column, at_most(width, wanted + i * symmetric_));
     }
     if (symmetric_ && stretch.last() && first < row_end) mirror(c_, first, row_end, column, column_end - column);
   }
@@ -149,10 +121,9 @@ class Product {
   Extents size_;
   bool symmetric_;
   const Rule& rule_;
-  const A& a_;
-  const B& b_;
+  Operand<T> a_, b_;
   Output<T> c_;
-  const Epilogue& epilogue_;
+  Finish<T> finish_;
 };
 
 // C = epilogue(A B'). With symmetric (A and B the same rows, and an epilogue that gives (i, j) and (j, i) the same
@@ -160,7 +131,7 @@ class Product {
 template <class T, class Rule, class A, class B, class Epilogue>
 void multiply(Extents size, bool symmetric, const Rule& rule, const A& a, const B& b, Output<T> c,
               const Epilogue& epilogue) {
-  Product<T, Rule, A, B, Epilogue>(size, symmetric, rule, a, b, c, epilogue).run();
+  Product<T, Rule>(size, symmetric, rule, Operand<T>(a), Operand<T>(b), c, Finish<T>(epilogue)).run();
 }
 
 }  // namespace

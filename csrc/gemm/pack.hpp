@@ -101,5 +101,30 @@ struct Strided {
   }
 };
 
+// Any operand, behind pointers: the engine is compiled once, not once for every kind of operand. A call packs a panel.
+template <class T>
+struct Operand {
+  const void* self;
+  void (*rows)(const void* self, Index first, int count, Index k, Index depth, T* panel);
+  void (*columns)(const void* self, Index first, int count, Index k, Index depth, int width, T* panel);
+
+  template <class A>
+  explicit Operand(const A& a)
+      : self(&a),
+        rows([](const void* s, Index first, int count, Index k, Index depth, T* panel) {
+          static_cast<const A*>(s)->pack_rows(first, count, k, depth, panel);
+        }),
+        columns([](const void* s, Index first, int count, Index k, Index depth, int width, T* panel) {
+          static_cast<const A*>(s)->pack_columns(first, count, k, depth, width, panel);
+        }) {}
+
+  void pack_rows(Index first, int count, Index k, Index depth, T* panel) const {
+    rows(self, first, count, k, depth, panel);
+  }
+  void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
+    columns(self, first, count, k, depth, width, panel);
+  }
+};
+
 }  // namespace
 }  // namespace fastdl::gemm

@@ -33,6 +33,19 @@ struct Stretch {
 template <class T, int Rows, int Vectors, class Rule>
 FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors],
                               const Rule& rule) {
+  if constexpr (Rule::long_step) {
+    // A step of many operations hides the loads and stores of its sum, and unrolled would only fill the cache of
+    // instructions.
+#pragma GCC unroll 1
+    for (Index p = 0; p < depth; ++p)
+#pragma GCC unroll 1
+      for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 1
+        for (int v = 0; v < Vectors; ++v)
+          acc[r][v] = rule.step(acc[r][v], simd::broadcast(a[p * Shape<T>::rows + r]),
+                                simd::load(b + (p * Vectors + v) * simd::lanes<T>));
+    return;
+  }
 #pragma GCC unroll 4
   for (Index p = 0; p < depth; ++p) {
     simd::Vec<T> right[Vectors];

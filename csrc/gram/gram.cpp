@@ -1,4 +1,6 @@
 // Entry points of the Gram family: check, then one dispatch to the active instruction-set level.
+#include <cmath>
+
 #include "core/check.hpp"
 #include "core/isa.hpp"
 #include "fastdl/fastdl.h"
@@ -12,17 +14,116 @@ Matrix<T> matrix_of(const View& v) {
   return {v.data, v.rows, v.cols, v.row_stride, v.col_stride};
 }
 
-template <class T, class View>
-void linear(const View* x, const View* y, const View* k) {
-  constexpr const char* name = "gram.linear";
-  const bool symmetric = y == nullptr;
-  if (symmetric) y = x;
+void check_number(const char* name, const char* parameter, double value, bool valid, const char* wanted) {
+  if (!valid) core::fail(name, std::string(parameter) + " " + wanted, std::to_string(value));
+}
+
+void check_kernel(const char* name, const Kernel* kernel, std::int64_t features) {
+  if (!kernel) core::fail(name, "a kernel", "NULL");
+  const Kernel& k = *kernel;
+  const auto at_least_0 = [&](const char* parameter, double value) {
+    check_number(name, parameter, value, value >= 0 && std::isfinite(value), ">= 0");
+  };
+  switch (k.kind) {
+    case FASTDL_LINEAR:
+    case FASTDL_COSINE:
+    case FASTDL_ADDITIVE_CHI2:
+      return;
+    case FASTDL_POLYNOMIAL:
+      check_number(name, "degree", k.degree, k.degree >= 1 && std::isfinite(k.degree), ">= 1");
+      [[fallthrough]];
+    case FASTDL_SIGMOID:
+      check_number(name, "gamma", k.gamma, std::isfinite(k.gamma), "to be finite");
+      check_number(name, "coef0", k.coef0, std::isfinite(k.coef0), "to be finite");
+      return;
+    case FASTDL_RBF:
+    case FASTDL_LAPLACIAN:
+    case FASTDL_CHI2:
+      return at_least_0("gamma", k.gamma);
+    case FASTDL_MATERN:
+      check_number(name, "nu", k.nu, k.nu == 0.5 || k.nu == 1.5 || k.nu == 2.5 || (std::isinf(k.nu) && k.nu > 0),
+                   "of 0.5, 1.5, 2.5 or infinity");
+      if (!k.length_scales)
+        return check_number(name, "length_scale", k.length_scale, k.length_scale > 0 && std::isfinite(k.length_scale),
+                            "> 0");
+      for (std::int64_t f = 0; f < features; ++f)
+        check_number(name, "length_scales", k.length_scales[f],
+                     k.length_scales[f] > 0 && std::isfinite(k.length_scales[f]), "> 0");
+      return;
+    case FASTDL_GEOMETRIC:
+      return check_number(name, "alpha", k.alpha, k.alpha > 0 && k.alpha < 1, "between 0 and 1");
+    case FASTDL_SINC:
+      return check_number(name, "omega", k.omega, k.omega > 0 && std::isfinite(k.omega), "> 0");
+    case FASTDL_ARC_COSINE:
+      return check_number(name, "order", k.order, k.order >= 0 && k.order <= 2, "of 0, 1 or 2");
+    case FASTDL_NNGP:
+    case FASTDL_NTK:
+      check_number(name, "depth", k.depth, k.depth >= 0, ">= 0");
+      at_least_0("w_std", k.w_std);
+      return at_least_0("b_std", k.b_std);
+  }
+  core::fail(name, "a kernel of the list", std::to_string(int(k.kind)));
+}
+
+// X and Y with the same features; Y is X if it is not given.
+template <class View>
+const View* check_rows(const char* name, const View* x, const View* y) {
   core::check_matrix(name, "X", x);
+  if (!y) return x;
   core::check_matrix(name, "Y", y);
   if (x->cols != y->cols)
     core::fail(name, "Y with " + std::to_string(x->cols) + " columns as X has", std::to_string(y->cols));
+  return y;
+}
+
+template <class View>
+void check_right_side(const char* name, const char* label, const View* v, std::int64_t rows) {
+  core::check_matrix(name, label, v);
+  if (v->rows != rows)
+    core::fail(name, std::string(label) + " with " + std::to_string(rows) + " rows", std::to_string(v->rows));
+}
+
+template <class T, class View>
+void compute(const char* name, const Kernel* kernel, const View* x, const View* y, const View* k) {
+  const bool symmetric = y == nullptr;
+  y = check_rows(name, x, y);
+  check_kernel(name, kernel, x->cols);
   core::check_output(name, "K", k, x->rows, y->rows);
-  FASTDL_DISPATCH(linear(matrix_of<T>(*x), matrix_of<T>(*y), symmetric, matrix_of<T>(*k)));
+  FASTDL_DISPATCH(gram(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, matrix_of<T>(*k)));
+}
+
+template <class T, class View>
+void compute_diagonal(const Kernel* kernel, const View* x, const View* out) {
+  constexpr const char* name = "gram.diag";
+  check_rows<View>(name, x, nullptr);
+  check_kernel(name, kernel, x->cols);
+  core::check_output(name, "out", out, x->rows, 1);
+  FASTDL_DISPATCH(diagonal(*kernel, matrix_of<const T>(*x), out->data, out->row_stride));
+}
+
+template <class T, class View>
+void compute_matvec(const Kernel* kernel, const View* x, const View* y, const View* v, const View* out) {
+  constexpr const char* name = "gram.matvec";
+  y = check_rows(name, x, y);
+  check_kernel(name, kernel, x->cols);
+  check_right_side(name, "v", v, y->rows);
+  core::check_output(name, "out", out, x->rows, v->cols);
+  FASTDL_DISPATCH(matvec(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), matrix_of<const T>(*v),
+                         matrix_of<T>(*out)));
+}
+
+template <class T, class View>
+void compute_softmax(const View* q, const View* k, const View* v, double scale, const View* out) {
+  constexpr const char* name = "gram.softmax_matvec";
+  core::check_matrix(name, "Q", q);
+  core::check_matrix(name, "K", k);
+  if (q->cols != k->cols)
+    core::fail(name, "K with " + std::to_string(q->cols) + " columns as Q has", std::to_string(k->cols));
+  check_number(name, "scale", scale, std::isfinite(scale), "to be finite");
+  check_right_side(name, "V", v, k->rows);
+  core::check_output(name, "out", out, q->rows, v->cols);
+  FASTDL_DISPATCH(softmax(matrix_of<const T>(*q), matrix_of<const T>(*k), matrix_of<const T>(*v), scale,
+                          matrix_of<T>(*out)));
 }
 
 }  // namespace
@@ -30,12 +131,48 @@ void linear(const View* x, const View* y, const View* k) {
 
 using namespace fastdl;
 
-fastdl_status fastdl_gram_linear_f32(const fastdl_matrix_f32* X, const fastdl_matrix_f32* Y,
-                                     const fastdl_matrix_f32* K) {
-  return core::guarded([&] { gram::linear<float>(X, Y, K); });
+fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
+  fastdl_kernel kernel{};
+  kernel.kind = kind;
+  kernel.gamma = kind == FASTDL_CHI2 || d <= 0 ? 1 : 1.0 / static_cast<double>(d);
+  kernel.coef0 = 1;
+  kernel.degree = 3;
+  kernel.length_scale = 1;
+  kernel.nu = 1.5;
+  kernel.alpha = 0.5;
+  kernel.omega = 1;
+  kernel.order = 1;
+  kernel.depth = 1;
+  kernel.normalize = 1;
+  kernel.w_std = 1;
+  return kernel;
 }
 
-fastdl_status fastdl_gram_linear_f64(const fastdl_matrix_f64* X, const fastdl_matrix_f64* Y,
-                                     const fastdl_matrix_f64* K) {
-  return core::guarded([&] { gram::linear<double>(X, Y, K); });
-}
+#define FASTDL_ENTRIES(suffix, T)                                                                                    \
+  fastdl_status fastdl_gram_linear_##suffix(const fastdl_matrix_##suffix* X, const fastdl_matrix_##suffix* Y,        \
+                                            const fastdl_matrix_##suffix* K) {                                       \
+    return core::guarded([&] {                                                                                       \
+      const fastdl_kernel kernel{};                                                                                  \
+      gram::compute<T>("gram.linear", &kernel, X, Y, K);                                                             \
+    });                                                                                                              \
+  }                                                                                                                  \
+  fastdl_status fastdl_gram_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,                   \
+                                     const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* K) {             \
+    return core::guarded([&] { gram::compute<T>("gram.gram", kernel, X, Y, K); });                                   \
+  }                                                                                                                  \
+  fastdl_status fastdl_gram_diag_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,              \
+                                          const fastdl_matrix_##suffix* out) {                                       \
+    return core::guarded([&] { gram::compute_diagonal<T>(kernel, X, out); });                                        \
+  }                                                                                                                  \
+  fastdl_status fastdl_gram_matvec_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,            \
+                                            const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* v,        \
+                                            const fastdl_matrix_##suffix* out) {                                     \
+    return core::guarded([&] { gram::compute_matvec<T>(kernel, X, Y, v, out); });                                    \
+  }                                                                                                                  \
+  fastdl_status fastdl_gram_softmax_matvec_##suffix(const fastdl_matrix_##suffix* Q, const fastdl_matrix_##suffix* K, \
+                                                    const fastdl_matrix_##suffix* V, double scale,                   \
+                                                    const fastdl_matrix_##suffix* out) {                             \
+    return core::guarded([&] { gram::compute_softmax<T>(Q, K, V, scale, out); });                                    \
+  }
+FASTDL_ENTRIES(f32, float)
+FASTDL_ENTRIES(f64, double)

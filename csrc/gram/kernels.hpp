@@ -23,15 +23,14 @@ class Rows {
   gemm::Strided<T> left() const { return {x.data, x.row_stride, x.col_stride}; }
   gemm::Strided<T> right() const { return {y.data, y.row_stride, y.col_stride}; }
 
-  // f(squared length) of every row of x and y
-  template <class Function>
-  void lengths(Features<T> features, double beyond, const T*& of_x, const T*& of_y, const Function& f) {
+  // f(scale * squared length) of every row of x and y
+  void lengths(Features<T> features, double scale, OfLength f, double beyond, const T*& of_x, const T*& of_y) {
     T* to = arrays_.make(y.rows + simd::lanes<T>);
-    squared_lengths(y, features, T(beyond), to, f);
+    squared_lengths(y, features, scale, f, T(beyond), to);
     of_y = of_x = to;
     if (symmetric) return;
     to = arrays_.make(x.rows + simd::lanes<T>);
-    squared_lengths(x, features, T(beyond), to, f);
+    squared_lengths(x, features, scale, f, T(beyond), to);
     of_x = to;
   }
 
@@ -54,8 +53,6 @@ class Rows {
   Arrays<T> arrays_;
 };
 
-inline double inverse_length(double squared) { return squared > 0 ? 1 / __builtin_sqrt(squared) : squared; }
-
 template <class T, class Function, class Run>
 void with_distance(Rows<T>& rows, const double* length_scales, const Function& function, const Run& run) {
   const T* weight = rows.weights(length_scales);
@@ -67,14 +64,14 @@ void with_distance(Rows<T>& rows, const double* length_scales, const Function& f
   }
   const Features<T> features{rows.centre(), weight};
   OfProducts<T, Function> epilogue{function, nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y, weight};
-  rows.lengths(features, __builtin_inf(), epilogue.x_squared, epilogue.y_squared, [](double s) { return T(s); });
+  rows.lengths(features, 1, itself, __builtin_inf(), epilogue.x_squared, epilogue.y_squared);
   run(gemm::MultiplyAdd{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features}, epilogue);
 }
 
 template <class T>
 Angles<T> angles_of(Rows<T>& rows) {
   Angles<T> angles{nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y};
-  rows.lengths({}, 0, angles.x_inverse, angles.y_inverse, [](double s) { return T(inverse_length(s)); });
+  rows.lengths({}, 1, inverse_length, 0, angles.x_inverse, angles.y_inverse);
   return angles;
 }
 
@@ -83,7 +80,7 @@ void with_network(const Kernel& kernel, Rows<T>& rows, const Run& run) {
   const double features = kernel.normalize && rows.x.cols > 0 ? double(rows.x.cols) : 1;
   const double w2 = kernel.w_std * kernel.w_std, b2 = kernel.b_std * kernel.b_std;
   const auto fill = [&](auto network) {
-    rows.lengths({}, 0, network.x_length, network.y_length, [&](double s) { return T(__builtin_sqrt(s / features)); });
+    rows.lengths({}, 1 / features, length, 0, network.x_length, network.y_length);
     run(gemm::MultiplyAdd{}, rows.left(), rows.right(), network);
   };
   const T scale = T(w2 * __builtin_pow(w2 / 2, kernel.depth));
@@ -96,7 +93,7 @@ void with_network(const Kernel& kernel, Rows<T>& rows, const Run& run) {
 template <class T, int order, class Run>
 void with_arc_cosine(Rows<T>& rows, const Run& run) {
   ArcCosine<T, order> epilogue{angles_of(rows), nullptr, nullptr};
-  rows.lengths({}, 0, epilogue.x_length, epilogue.y_length, [](double s) { return T(__builtin_sqrt(s)); });
+  rows.lengths({}, 1, length, 0, epilogue.x_length, epilogue.y_length);
   run(gemm::MultiplyAdd{}, rows.left(), rows.right(), epilogue);
 }
 

@@ -50,20 +50,25 @@ class Arrays {
 // Rows enough for a task of about 30 us.
 inline Index rows_a_task(Index features) { return 1 + (Index{1} << 16) / (features + 8); }
 
-// to[i] = f(squared length of row i) for every row, and `beyond` for a vector's lanes past the end, which epilogues
-// read.
-template <class T, class Function>
-void squared_lengths(const Matrix<T>& x, Features<T> features, T beyond, T* to, const Function& f) {
+// A function of a squared length.
+inline double itself(double squared) { return squared; }
+inline double length(double squared) { return __builtin_sqrt(squared); }
+inline double inverse_length(double squared) { return squared > 0 ? 1 / __builtin_sqrt(squared) : squared; }
+using OfLength = double (*)(double squared);
+
+// to[i] = f(scale * squared length of row i) for every row, and `beyond` for a vector's lanes past the end, which
+// epilogues read.
+template <class T>
+void squared_lengths(const Matrix<const T>& x, Features<T> features, double scale, OfLength f, T beyond, T* to) {
   const Index block = rows_a_task(x.cols), tasks = gemm::divide_up(x.rows, block);
   core::parallel_for(tasks, tasks < 4 ? 1 : core::thread_count(), [&](Index task) {
     for (Index i = task * block; i < x.rows && i < (task + 1) * block; ++i) {
       const T* row = x.data + i * x.row_stride;
-      to[i] = f(x.col_stride == 1 && !features.weight && !features.centre
-                    ? sum_over(x.cols, [&](Index k) { return double(row[k]) * double(row[k]); })
-                    : sum_over(x.cols, [&](Index k) {
-                        const double value = features(row[k * x.col_stride], k);
-                        return value * value;
-                      }));
+      const double squared = sum_over(x.cols, [&](Index k) {
+        const double value = features(row[k * x.col_stride], k);
+        return value * value;
+      });
+      to[i] = T(f(scale * squared));
     }
   });
   for (int i = 0; i < simd::lanes<T>; ++i) to[x.rows + i] = beyond;
@@ -73,7 +78,7 @@ void squared_lengths(const Matrix<T>& x, Features<T> features, T beyond, T* to, 
 // up to 256 rows, without what is not finite. It is taken of Y alone, so that K does not depend on how the rows of X
 // are split over calls.
 template <class T>
-void centre_of(const Matrix<T>& y, T* centre, double* sums) {
+void centre_of(const Matrix<const T>& y, T* centre, double* sums) {
   const Index count = y.rows < 256 ? y.rows : 256;
   for (Index k = 0; k < y.cols; ++k) sums[k] = 0;
   for (Index i = 0; i < count; ++i) {

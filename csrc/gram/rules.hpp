@@ -39,6 +39,7 @@ struct ChiSquared : gemm::Sum {
 template <class T>
 struct SincProduct {
   static constexpr int start = 1;
+  static constexpr bool long_step = true;
   T omega, omega_over_pi, inverse_pi;
 
   template <class V>

@@ -1,4 +1,4 @@
-// The matrix-product engine at every level this machine can run, by gram::linear, against a sum in higher precision.
+// The matrix-product engine at every level this machine can run, by the linear kernel, against a sum in higher precision.
 //
 // Sizes are around the lanes, the tile, the row group and the passes over k of every level; inputs and outputs are
 // row-major, column-major and strided. Also: exact integers, bit-equality over thread counts, batches and symmetry, and
@@ -15,8 +15,8 @@
 
 #if defined(FASTDL_HAVE_WIDE)
 namespace fastdl::gram::wide {
-void linear(const Matrix<float>&, const Matrix<float>&, bool, const Matrix<float>&);
-void linear(const Matrix<double>&, const Matrix<double>&, bool, const Matrix<double>&);
+FASTDL_GRAM_TYPE(float)
+FASTDL_GRAM_TYPE(double)
 }  // namespace fastdl::gram::wide
 #endif
 
@@ -31,12 +31,19 @@ bool quick = false;  // for emulators: large sizes in one layout only
 bool smoke = false;  // for very slow ones: the widest level alone, and few large sizes
 
 template <class T>
-using Linear = void (*)(const Matrix<T>&, const Matrix<T>&, bool, const Matrix<T>&);
+using Gram = void (*)(const gram::Kernel&, const Matrix<const T>&, const Matrix<const T>&, bool, const Matrix<T>&);
 
 template <class T>
 struct Level {
   std::string name;
-  Linear<T> linear;
+  Gram<T> gram;
+
+  void linear(const Matrix<T>& x, const Matrix<T>& y, bool symmetric, const Matrix<T>& k) const {
+    const auto read = [](const Matrix<T>& m) -> Matrix<const T> {
+      return {m.data, m.rows, m.cols, m.row_stride, m.col_stride};
+    };
+    gram(fastdl_kernel_default(FASTDL_LINEAR, x.cols), read(x), read(y), symmetric, k);
+  }
 };
 
 template <class T>
@@ -47,7 +54,7 @@ std::vector<Level<T>> levels() {
     switch (isa) {
 #define LEVEL(level)                                 \
   case core::Isa::level:                             \
-    list.push_back({ #level, gram::level::linear }); \
+    list.push_back({ #level, gram::level::gram }); \
     break;
       FASTDL_DECLARE_LEVELS(LEVEL)
 #undef LEVEL
@@ -57,7 +64,7 @@ std::vector<Level<T>> levels() {
   }
 #if defined(FASTDL_HAVE_WIDE)
   if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    list.push_back({"wide", gram::wide::linear});
+    list.push_back({"wide", gram::wide::gram});
 #endif
   return list;
 }

@@ -93,6 +93,83 @@ FASTDL_API fastdl_status fastdl_gram_linear_f32(const fastdl_matrix_f32* X, cons
 FASTDL_API fastdl_status fastdl_gram_linear_f64(const fastdl_matrix_f64* X, const fastdl_matrix_f64* Y,
                                                 const fastdl_matrix_f64* K);
 
+/* The kernels k(x, y). Of the parameters only those named beside a kernel are read.
+ *   LINEAR         x.y
+ *   POLYNOMIAL     (gamma x.y + coef0)^degree                       degree >= 1
+ *   SIGMOID        tanh(gamma x.y + coef0)
+ *   RBF            exp(-gamma |x - y|^2)                            gamma >= 0
+ *   LAPLACIAN      exp(-gamma |x - y|_1)                            gamma >= 0
+ *   COSINE         x.y / (|x| |y|), 0 for a zero row
+ *   ADDITIVE_CHI2  -sum (x - y)^2 / (x + y), 0/0 = 0                X, Y >= 0: not checked
+ *   CHI2           exp(gamma ADDITIVE_CHI2)                         gamma >= 0
+ *   MATERN         of r = |(x - y) / length_scale|                  nu = 0.5, 1.5, 2.5 or infinity; length_scale > 0, or
+ *                                                                   length_scales, one a feature, if not NULL
+ *   GEOMETRIC      1 / (1 - alpha^2 x.y)                            |alpha^2 x.y| < 1: not checked
+ *   SINC           product of sin(omega (x - y)) / (pi (x - y))     omega > 0
+ *   ARC_COSINE     (|x| |y|)^order J_order(angle) / pi              order = 0, 1 or 2
+ *   NNGP, NTK      of a ReLU network with `depth` hidden layers     depth, w_std, b_std >= 0; normalize: x.y / d
+ */
+typedef enum fastdl_kernel_kind {
+  FASTDL_LINEAR = 0,
+  FASTDL_POLYNOMIAL,
+  FASTDL_SIGMOID,
+  FASTDL_RBF,
+  FASTDL_LAPLACIAN,
+  FASTDL_COSINE,
+  FASTDL_ADDITIVE_CHI2,
+  FASTDL_CHI2,
+  FASTDL_MATERN,
+  FASTDL_GEOMETRIC,
+  FASTDL_SINC,
+  FASTDL_ARC_COSINE,
+  FASTDL_NNGP,
+  FASTDL_NTK
+} fastdl_kernel_kind;
+
+typedef struct fastdl_kernel {
+  fastdl_kernel_kind kind;
+  double gamma, coef0, degree;
+  double length_scale, nu;
+  const double* length_scales;
+  double alpha, omega;
+  int order;
+  int depth, normalize;
+  double w_std, b_std;
+} fastdl_kernel;
+
+/* The kernel with its usual parameters for rows of d features: gamma = 1/d (CHI2: 1), coef0 = 1, degree = 3,
+ * length_scale = 1, nu = 1.5, alpha = 0.5, omega = 1, order = 1, depth = 1, w_std = 1, b_std = 0, normalize = 1. */
+FASTDL_API fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d);
+
+/* K[i,j] = k(x_i, y_j), of X n x d and Y m x d; Y == NULL means Y = X, and K is then symmetric to the bit. */
+FASTDL_API fastdl_status fastdl_gram_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                         const fastdl_matrix_f32* Y, const fastdl_matrix_f32* K);
+FASTDL_API fastdl_status fastdl_gram_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                         const fastdl_matrix_f64* Y, const fastdl_matrix_f64* K);
+
+/* out[i] = k(x_i, x_i); out is n x 1. */
+FASTDL_API fastdl_status fastdl_gram_diag_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                              const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_gram_diag_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                              const fastdl_matrix_f64* out);
+
+/* out = K v with K[i,j] = k(x_i, y_j), which is never formed; v is m x p, out n x p. Y == NULL means Y = X. */
+FASTDL_API fastdl_status fastdl_gram_matvec_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                                const fastdl_matrix_f32* Y, const fastdl_matrix_f32* v,
+                                                const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_gram_matvec_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                                const fastdl_matrix_f64* Y, const fastdl_matrix_f64* v,
+                                                const fastdl_matrix_f64* out);
+
+/* out = P V, row i of P the softmax of scale q_i.k_j over j; Q is n x d, K m x d, V m x p, out n x p. P is never
+ * formed. */
+FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f32(const fastdl_matrix_f32* Q, const fastdl_matrix_f32* K,
+                                                        const fastdl_matrix_f32* V, double scale,
+                                                        const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f64(const fastdl_matrix_f64* Q, const fastdl_matrix_f64* K,
+                                                        const fastdl_matrix_f64* V, double scale,
+                                                        const fastdl_matrix_f64* out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,55 @@
+// What happens to the finished sums of a row, while they are in L1.
+#pragma once
+
+#include <type_traits>
+
+#include "gemm/tile.hpp"
+
+namespace fastdl::gemm {
+namespace {
+
+// An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes past the last column hold
+// any value, and their result is dropped. This one leaves them as they are.
+struct Identity {};
+
+// Applies the epilogue to `count` finished sums of a row, which begin at the corner of c and are (row, column) of the
+// whole.
+template <class T, class Epilogue>
+void finish_row(const Epilogue& epilogue, Output<T> c, Index row, Index column, Index count) {
+  constexpr int step = simd::lanes<T>;
+  if (c.stride_column == 1) {
+    Index j = 0;
+    for (; j + step <= count; j += step) simd::store(c.data + j, epilogue(simd::load(c.data + j), row, column + j));
+    if (const int rest = int(count - j); rest > 0)
+      simd::store_first(c.data + j, epilogue(simd::load_first(c.data + j, rest), row, column + j), rest);
+  } else {
+    for (Index j = 0; j < count; j += step) {
+      const int here = int(at_most(step, count - j));
+      simd::Vec<T> sum{};
+      for (int i = 0; i < here; ++i) sum[i] = c.data[(j + i) * c.stride_column];
+      sum = epilogue(sum, row, column + j);
+      for (int i = 0; i < here; ++i) c.data[(j + i) * c.stride_column] = sum[i];
+    }
+  }
+}
+
+// Any epilogue, behind a pointer that is called once a row of a part: the engine is compiled once for all of them.
+template <class T>
+struct Finish {
+  const void* self = nullptr;
+  void (*apply)(const void* self, Output<T> c, Index row, Index column, Index count) = nullptr;
+
+  template <class Epilogue>
+  explicit Finish(const Epilogue& epilogue) : self(&epilogue) {
+    if constexpr (!std::is_same_v<Epilogue, Identity>)
+      apply = [](const void* s, Output<T> c, Index row, Index column, Index count) {
+        finish_row(*static_cast<const Epilogue*>(s), c, row, column, count);
+      };
+  }
+
+  explicit operator bool() const { return apply != nullptr; }
+  void operator()(Output<T> c, Index row, Index column, Index count) const { apply(self, c, row, column, count); }
+};
+
+}  // namespace
+}  // namespace fastdl::gemm
