@@ -86,6 +86,8 @@ _HOST_BACKENDS = {
     "native": "native",
     "reference": "reference",
 }
+# The same for an operation that has no compiled code for the host.
+_WITHOUT_KERNEL = dict.fromkeys(_HOST_BACKENDS, "reference")
 
 # Where the alignment of a dtype is its size, an aligned array has strides of whole elements. Not so on 32-bit x86.
 _ALIGNED_IS_PLAIN = float64.alignment == float64.itemsize
@@ -149,7 +151,7 @@ def backend(name: str) -> Any:
     return _requesting(check_backend("backend", name))
 
 
-def _choose(operation: str, device: str) -> str:
+def choose(operation: str, device: str) -> str:
     """Choose the backend for arrays on `device`."""
     requested = _requested.get()
     if requested == "reference":
@@ -171,12 +173,12 @@ class Operation:
     ----------
     name : str
         ``family.function``; the native kernel is ``_core.family.function``, the reference
-        ``fastdl.reference.family.function``.
+        ``fastdl.reference.family.function``. An extension without that kernel leaves the call to the reference.
     *arguments : str
         Names of the array arguments in order; one ending in ``?`` may be None, but never the first.
     """
 
-    __slots__ = ("_reference", "_required", "arguments", "name", "native")
+    __slots__ = ("_hosts", "_reference", "_required", "arguments", "name", "native")
 
     def __init__(self, name: str, *arguments: str) -> None:
         self.name = name
@@ -184,10 +186,12 @@ class Operation:
         self._required = [index for index, argument in enumerate(arguments) if index and not argument.endswith("?")]
         self._reference: Callable[..., Array] | None = None
         self.native: Callable[..., None] | None = None if core is None else self._find(core)
+        self._hosts = _HOST_BACKENDS if core is None or self.native is not None else _WITHOUT_KERNEL
 
     def _find(self, module: Any) -> Any:
+        """Give the kernel in an extension, or None."""
         family, _, function = self.name.partition(".")
-        return getattr(getattr(module, family), function)
+        return getattr(getattr(module, family, None), function, None)
 
     @property
     def reference(self) -> Callable[..., Array]:
@@ -211,7 +215,7 @@ class Operation:
                     elif array is not None:
                         break
                 else:
-                    chosen = _HOST_BACKENDS.get(_requested.get())
+                    chosen = self._hosts.get(_requested.get())
                     if chosen is not None and not (self._required and self._lacking(arrays)):
                         return Call(self, chosen, NUMPY, first, arrays, arrays, dtype)
         return self._begin_any(arrays)
@@ -227,7 +231,11 @@ class Operation:
             raise TypeError(f"[{self.name}] expected {lacking} to be an array, got None")
         library = library_of(first)
         device = library.device(first)
-        chosen = _choose(self.name, device)
+        chosen = choose(self.name, device)
+        if chosen == "native":
+            chosen = self._hosts[chosen]
+        elif chosen == "cuda" and self._find(load_cuda()) is None:
+            chosen = "reference"
         if device == "cpu":
             host, views, dtype = to_host(self.name, self.arguments, arrays)
             return Call(self, chosen, library, first, tuple(host), views, dtype)

@@ -1,0 +1,95 @@
+"""What is made of a Gram matrix, or of a kernel without its Gram matrix.
+
+Functions of any kernel take its name, its parameters by name, and `evaluate(kernel, X, Y, parameters)`, which gives a
+Gram matrix; the references of this package are the default.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from array_api_compat import array_namespace, device
+
+from fastdl.reference.gram_networks import angle, norms
+from fastdl.reference.pairs import row_blocks, wide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Evaluate = Callable[[str, Any, Any, dict[str, Any]], Any]
+
+
+def by_reference(kernel: str, X: Any, Y: Any | None, parameters: dict[str, Any]) -> Any:
+    """Evaluate a kernel by the reference of its name."""
+    from fastdl.reference import gram
+
+    return getattr(gram, kernel)(X, Y, **parameters)
+
+
+def diag(X: Any, kernel: str, parameters: dict[str, Any]) -> Any:
+    """k(x, x) for every row."""
+    xp = array_namespace(X)
+    return xp.astype(_diag(wide(X), kernel, **parameters), X.dtype, copy=False)
+
+
+def _diag(X: Any, kernel: str, **parameters: Any) -> Any:
+    xp = array_namespace(X)
+    square = xp.sum(X * X, axis=1)
+    if kernel == "linear":
+        return square
+    if kernel == "polynomial":
+        return (parameters["gamma"] * square + parameters["coef0"]) ** parameters["degree"]
+    if kernel == "sigmoid":
+        return xp.tanh(parameters["gamma"] * square + parameters["coef0"])
+    if kernel == "geometric":
+        return 1 / (1 - parameters["alpha"] ** 2 * square)
+    # 0, and NaN for the samples that are not finite.
+    difference = xp.sum(X - X, axis=1)
+    if kernel == "additive_chi2":
+        return difference
+    if kernel in ("rbf", "laplacian", "chi2", "matern"):
+        return 1 + difference
+    if kernel == "sinc":
+        return (parameters["omega"] / math.pi) ** X.shape[1] + difference
+    zero = norms(X) == 0
+    if kernel == "cosine":
+        return xp.where(zero, xp.zeros_like(square), 1 + difference)
+    if kernel == "arc_cosine":
+        if parameters["order"] == 0:
+            return xp.where(zero, xp.full_like(square, 0.5), 1 + difference)
+        return square if parameters["order"] == 1 else 3 * square * square
+    w, b = parameters["w_std"] ** 2, parameters["b_std"] ** 2
+    S = square / X.shape[1] if parameters["normalize"] and X.shape[1] else square
+    S = w * S + b
+    tangent = S
+    for _ in range(parameters["depth"]):
+        theta = angle(xp.zeros_like(S), S)
+        S = w * S / 2 + b
+        tangent = S + w * (0.5 - theta / (2 * math.pi)) * tangent
+    return S if kernel == "nngp" else tangent
+
+
+def matvec(
+    X: Any, v: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference
+) -> Any:
+    """K(X, Y) v, a block of rows at a time."""
+    xp = array_namespace(X)
+    other = X if Y is None else Y
+    parts = [evaluate(kernel, X[part, :], other, parameters) @ v for part in row_blocks(X.shape[0], other.shape[0])]
+    return xp.concat(parts, axis=0) if parts else xp.zeros((0, *v.shape[1:]), dtype=X.dtype, device=device(X))
+
+
+def softmax_matvec(Q: Any, K: Any, V: Any, scale: float) -> Any:
+    """Row-softmax(scale Q Kᵀ) V, a block of rows at a time. Without keys the sum is empty, and 0."""
+    xp = array_namespace(Q)
+    n, m = Q.shape[0], K.shape[0]
+    if not n or not m:
+        return xp.zeros((n, *V.shape[1:]), dtype=Q.dtype, device=device(Q))
+    queries, keys, values = wide(Q), wide(K), wide(V)
+    parts = []
+    for part in row_blocks(n, m):
+        score = scale * (queries[part, :] @ keys.T)
+        weight = xp.exp(score - xp.max(score, axis=1, keepdims=True))
+        parts.append((weight / xp.sum(weight, axis=1, keepdims=True)) @ values)
+    return xp.astype(xp.concat(parts, axis=0), Q.dtype, copy=False)
