@@ -14,19 +14,22 @@ namespace py = pybind11;
 
 void register_gram(py::module_& module);
 
-// A view of a 2-d array of T, or a Python error: the Python layer has checked already, but nothing else stands between
+// A view of a 2-d array of T (or of a 1-d one, as a column), or a Python error: the Python layer has checked already, but nothing else stands between
 // a caller of the extension and a pointer.
 template <class T>
-MatrixView<T> matrix(const py::array& array, const char* name) {
+MatrixView<T> matrix(const py::array& array, const char* name, int dimensions = 2) {
   using Value = std::remove_const_t<T>;
   constexpr auto size = static_cast<py::ssize_t>(sizeof(Value));
   if (!py::isinstance<py::array_t<Value>>(array))
     throw py::type_error(std::string(name) + ": expected " + (size == 4 ? "float32" : "float64") +
                          " like the first array, got " + std::string(py::str(array.dtype())));
-  if (array.ndim() != 2)
-    throw py::value_error(std::string(name) + ": expected 2 dimensions, got " + std::to_string(array.ndim()));
+  if (array.ndim() != dimensions)
+    throw py::value_error(std::string(name) + ": expected " + std::to_string(dimensions) + " dimensions, got " +
+                          std::to_string(array.ndim()));
   // A stride that is never taken may be anything: along one element, or in an empty array.
-  const auto stride = [&](int axis) { return array.size() > 0 && array.shape(axis) > 1 ? array.strides(axis) : 0; };
+  const auto stride = [&](int axis) {
+    return axis < dimensions && array.size() > 0 && array.shape(axis) > 1 ? array.strides(axis) : 0;
+  };
   const py::ssize_t rows = stride(0), cols = stride(1);
   if (rows % size != 0 || cols % size != 0 ||
       (array.size() > 0 && reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Value) != 0))
@@ -35,7 +38,8 @@ MatrixView<T> matrix(const py::array& array, const char* name) {
   if constexpr (!std::is_const_v<T>)
     if (!array.writeable())
       throw py::value_error(std::string(name) + ": expected a writable array, got a read-only one");
-  return {static_cast<T*>(const_cast<void*>(array.data())), array.shape(0), array.shape(1), rows / size, cols / size};
+  return {static_cast<T*>(const_cast<void*>(array.data())), array.shape(0), dimensions == 2 ? array.shape(1) : 1, rows / size,
+          cols / size};
 }
 
 }  // namespace fastdl::bindings

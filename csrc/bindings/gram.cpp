@@ -86,7 +86,7 @@ struct Named {
 template <class T>
 void diagonal(const gram::Kernel& kernel, const py::array& X, const py::array& out) {
   const auto x = matrix<const T>(X, "X");
-  const auto to = matrix<T>(out, "out");
+  const auto to = matrix<T>(out, "out", 1);
   const py::gil_scoped_release release;
   gram::diag(kernel, x, to);
 }

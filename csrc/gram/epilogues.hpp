@@ -123,6 +123,9 @@ struct OfProducts {
     return function(squared);
   }
 
+  // The product of a row with itself, as centred.
+  T own_product(Index row) const { return x_squared[row]; }
+
  private:
   __attribute__((noinline)) Vec<T> summed_anew(Vec<T> squared, Vec<T> doubtful, Index row, Index column) const {
     const auto chosen = (simd::IntVec<T>)doubtful;

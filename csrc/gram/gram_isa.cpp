@@ -29,7 +29,9 @@ void diagonal_of(const Kernel& kernel, const Matrix<const T>& x, T* out, Index s
     for (Index i = 0; i < x.rows; ++i) {
       const T* row = x.data + i * x.row_stride;
       T sum = T(Rule::start);
-      if constexpr (std::is_same_v<Rule, gemm::MultiplyAdd>)
+      if constexpr (requires { epilogue.own_product(i); })
+        sum = epilogue.own_product(i);
+      else if constexpr (std::is_same_v<Rule, gemm::MultiplyAdd>)
         sum = T(sum_over(x.cols, [&](Index f) { return double(row[f * x.col_stride]) * double(row[f * x.col_stride]); }));
       else
         for (Index f = 0; f < x.cols; ++f) {

@@ -35,8 +35,8 @@ class Rows {
   }
 
   const T* centre() {
-    Arrays<double> sums;
     T* to = arrays_.make(y.cols);
+    Arrays<double> sums;  // after what outlives it: scratch frames close in the order opposite to their opening
     centre_of(y, to, sums.make(y.cols));
     return to;
   }
