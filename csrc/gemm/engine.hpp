@@ -40,8 +40,8 @@ class Product {
     if (size_.rows == 0 || size_.columns == 0) return;
     const double flops = (symmetric_ ? 1.0 : 2.0) * double(size_.rows) * double(size_.columns) * double(size_.depth);
     const int threads = flops < serial_flops ? 1 : core::thread_count();
-    const Partition p = partition<T>(size_.rows, size_.columns, symmetric_, threads);
     const Index depth = balanced_depth<T>(size_.depth);
+    const Partition p = partition<T>(size_.rows, size_.columns, depth, symmetric_, threads);
     const Index passes = depth == 0 ? 1 : divide_up(size_.depth, depth);  // sums of depth 0 still meet the epilogue
     const Index column_blocks = divide_up(size_.columns, p.column_block);
     const Index row_packs = divide_up(at_most(p.row_block, size_.rows), pack_rows);

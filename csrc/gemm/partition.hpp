@@ -16,12 +16,12 @@ struct Partition {
 // Every thread works on the same packed block, and takes one chunk of its rows after another against the same part:
 // 32 tasks a thread, if the columns give them, keep the threads' ends within a few per cent of each other.
 template <class T>
-Partition partition(Index rows, Index columns, bool symmetric, int threads) {
+Partition partition(Index rows, Index columns, Index depth, bool symmetric, int threads) {
   using S = Shape<T>;
   constexpr Index most_parts = 16;  // so that packed B takes at most 10 L2 caches
   Partition p;
-  p.row_block = at_most(S::max_rows, round_up(rows, S::group_rows));
-  p.part = round_up(divide_up(columns, divide_up(columns, S::block_columns())), S::columns);
+  p.row_block = at_most(S::most_rows(depth), round_up(rows, S::group_rows));
+  p.part = round_up(divide_up(columns, divide_up(columns, S::part_columns(depth))), S::columns);
   // A symmetric result is mirrored by the task that computed it, in whole cache lines.
   p.chunk = symmetric || threads == 1 ? S::group_rows : S::group_rows / 2;
   const Index tasks = divide_up(at_most(p.row_block, rows), p.chunk);
