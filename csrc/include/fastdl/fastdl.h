@@ -170,6 +170,30 @@ FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f64(const fastdl_matrix_f64*
                                                         const fastdl_matrix_f64* V, double scale,
                                                         const fastdl_matrix_f64* out);
 
+/* The convolutional neural tangent kernel of (q x q convolution with zero padding, ReLU) x depth, then pooling over the
+ * positions and a dense layer (Arora et al. 2019). X is n and Y m images of channels x height x width, contiguous, and
+ * K is n x m, contiguous. With p, p' positions and box(A)[p,p'] = (1/q^2) times the sum of A[p+o, p'+o] over the q x q
+ * offsets o around zero that leave neither image:
+ *
+ *   S = T = box(sum over c of X[i,c,p]*Y[j,c,p'])
+ *   depth times:  s = sqrt(max(0, Sxx*Syy - S^2)), theta = atan2(s, S), or pi/2 where both are zero
+ *                 S <- (s + (pi - theta)*S)/pi,  T <- T*(pi - theta)/pi + S
+ *                 before the next time:  S <- box(S),  T <- box(T)
+ *   K[i,j] = the mean of T over all p, p' (mean_pooling != 0) or over p = p' (flatten)
+ *
+ * where Sxx and Syy are S of the image with itself at (p,p) and (p',p').
+ * depth >= 1; q = kernel_size, odd and >= 1. Images without values give zeros.
+ * Y == NULL means Y = X and m = n; half the work is then done. K(x,y) = K(y,x) to the bit in either case.
+ * The images are scaled by powers of two within, so the size of their values does not matter.
+ * Where patches of x and y are parallel but not equal, theta has an error of up to the square root of the type's
+ * precision, and T that relative error at those p, p'. */
+FASTDL_API fastdl_status fastdl_gram_cntk_f32(const float* X, int64_t n, const float* Y, int64_t m, int64_t channels,
+                                              int64_t height, int64_t width, int depth, int kernel_size,
+                                              int mean_pooling, float* K);
+FASTDL_API fastdl_status fastdl_gram_cntk_f64(const double* X, int64_t n, const double* Y, int64_t m, int64_t channels,
+                                              int64_t height, int64_t width, int depth, int kernel_size,
+                                              int mean_pooling, double* K);
+
 #ifdef __cplusplus
 }
 #endif

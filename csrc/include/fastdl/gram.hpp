@@ -82,6 +82,48 @@ inline void softmax_matvec(MatrixView<const double> Q, MatrixView<const double> 
                            double scale, MatrixView<double> out) {
   const auto q = Q.plain(), k = K.plain(), v = V.plain(), to = out.plain();
   throw_on_error(fastdl_gram_softmax_matvec_f64(&q, &k, &v, scale, &to));
+
+// Images, contiguous in this order of axes. The view owns nothing.
+template <class T>
+struct ImagesView {
+  const T* data = nullptr;
+  std::int64_t count = 0, channels = 0, height = 0, width = 0;
+};
+
+enum class Pooling { mean, flatten };
+
+namespace detail {
+template <class T>
+void check_same_shape(const ImagesView<T>& X, const ImagesView<T>& Y) {
+  if (X.channels != Y.channels || X.height != Y.height || X.width != Y.width)
+    throw std::invalid_argument("[gram.cntk] expected images of one shape in X and Y, got different ones");
+  // The C function would take it to mean X.
+  if (!Y.data && Y.count != 0) throw std::invalid_argument("[gram.cntk] expected Y with data, got a null pointer");
+}
+}  // namespace detail
+
+// The convolutional neural tangent kernel; K is contiguous, X.count x Y.count.
+inline void cntk(const ImagesView<float>& X, const ImagesView<float>& Y, int depth, int kernel_size, Pooling pooling,
+                 float* K) {
+  detail::check_same_shape(X, Y);
+  throw_on_error(fastdl_gram_cntk_f32(X.data, X.count, Y.data, Y.count, X.channels, X.height, X.width, depth,
+                                      kernel_size, pooling == Pooling::mean, K));
+}
+inline void cntk(const ImagesView<double>& X, const ImagesView<double>& Y, int depth, int kernel_size, Pooling pooling,
+                 double* K) {
+  detail::check_same_shape(X, Y);
+  throw_on_error(fastdl_gram_cntk_f64(X.data, X.count, Y.data, Y.count, X.channels, X.height, X.width, depth,
+                                      kernel_size, pooling == Pooling::mean, K));
+}
+
+// Of X with itself: half the work.
+inline void cntk(const ImagesView<float>& X, int depth, int kernel_size, Pooling pooling, float* K) {
+  throw_on_error(fastdl_gram_cntk_f32(X.data, X.count, nullptr, X.count, X.channels, X.height, X.width, depth,
+                                      kernel_size, pooling == Pooling::mean, K));
+}
+inline void cntk(const ImagesView<double>& X, int depth, int kernel_size, Pooling pooling, double* K) {
+  throw_on_error(fastdl_gram_cntk_f64(X.data, X.count, nullptr, X.count, X.channels, X.height, X.width, depth,
+                                      kernel_size, pooling == Pooling::mean, K));
 }
 
 }  // namespace fastdl::gram

@@ -1,0 +1,382 @@
+// The convolutional neural tangent kernel, compiled once per instruction-set level.
+//
+// The network is (q x q convolution with zero padding, ReLU) x depth, then pooling and a dense layer. S and T are
+// covariance and tangent kernel of two images x, y at positions p, p':
+//
+//   S = T = box(sum over c of x[c,p] y[c,p'])
+//   depth times:  s = sqrt(Sxx Syy - S^2), theta = atan2(s, S)
+//                 S <- (s + (pi - theta) S)/pi,  T <- T (pi - theta)/pi + S,  and but for the last time both through
+//                 box
+//
+// where box takes the mean over q x q common offsets of p and p'. It moves p and p' together, so for a fixed
+// displacement p' - p all of this happens in one map over p, of the size of the images' overlap: an ordinary box
+// filter, and point by point the rest. A map of a layer stays in L1 or L2; (H W)^2 points are visited in all, for
+// flatten only H W.
+//
+//   for each block of as many images y as a vector has lanes, and each image x        a task: one block, some rows
+//     for each displacement: the products, then the layers, row by row:
+//       sum the rows of the window, apply the ReLU step, sum along the row, store
+//
+// Lanes are images, so no size needs a mask and no lane sees another. Displacements are taken in pairs d, -d, whose
+// sums are joined first: exchanging x and y changes no bit.
+//
+// Sxx and Syy do not depend on the pair: box applied again and again to the squared image, once for every image. They
+// are computed as S is for displacement 0, so that x = y gives S = Sxx to the bit there, and theta = 0.
+//
+// Accuracy. S and the products carry the usual relative error of a few eps of sqrt(Sxx Syy); T gets the error of theta
+// times T/pi. theta = acos(S / sqrt(Sxx Syy)) is ill-conditioned where patches are parallel: an error of u in the
+// cosine becomes u / sin(theta), at most sqrt(2u) (in f32 some 1e-3). The difference of products is taken without
+// rounding the products (with fused multiply-adds), which halves u. With natural images few patches come that close.
+//
+// A point of a layer takes about 40 vector operations, one square root and one division among them.
+#include <cstddef>
+
+#include "core/scratch.hpp"
+#include "core/threads.hpp"
+#include "gram/cntk_bodies.hpp"
+#include "simd/math.hpp"
+
+namespace fastdl::gram::FASTDL_LEVEL {
+namespace {
+
+using Index = std::int64_t;
+using simd::Vec;
+
+// A task has at least this many vectors to pass through a layer, about 0.4 ms; less work than that in all is done by
+// the calling thread.
+constexpr Index task_points = Index{1} << 16;
+
+constexpr Index smaller_of(Index a, Index b) { return a < b ? a : b; }
+constexpr Index larger_of(Index a, Index b) { return a > b ? a : b; }
+constexpr Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
+
+template <class T>
+T* take(core::Scratch& scratch, Index elements, Index factor = 1) {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(elements, factor, &bytes) || __builtin_mul_overflow(bytes, sizeof(T), &bytes))
+    bytes = SIZE_MAX;  // refused as out of memory
+  return static_cast<T*>(scratch.bytes(bytes));
+}
+
+// ---- lines of a map ----------------------------------------------------------------------------------------------
+// A line is `width` vectors. Windows are cut off at the border, which is zero padding.
+
+// line[j] = scale * (the sum of `count` rows at j); rows lie `stride` elements apart.
+template <class T>
+FASTDL_INLINE void sum_rows(const T* rows, Index count, Index stride, Index width, T scale, T* line) {
+  constexpr int L = simd::lanes<T>;
+  const Vec<T> factor = simd::broadcast<T>(scale);
+  for (Index j = 0; j < width; ++j) {
+    Vec<T> sum = simd::load<T>(rows + j * L);
+    for (Index i = 1; i < count; ++i) sum += simd::load<T>(rows + i * stride + j * L);
+    simd::store<T>(line + j * L, sum * factor);
+  }
+}
+
+template <class T>
+FASTDL_INLINE void sum_along(const T* line, Index radius, Index width, T* row) {
+  constexpr int L = simd::lanes<T>;
+  for (Index j = 0; j < width; ++j) {
+    const Index first = larger_of(j - radius, 0), last = smaller_of(j + radius, width - 1);
+    Vec<T> sum = simd::load<T>(line + first * L);
+    for (Index k = first + 1; k <= last; ++k) sum += simd::load<T>(line + k * L);
+    simd::store<T>(row + j * L, sum);
+  }
+}
+
+// The ReLU step with a = |S| and theta' the angle between s and a, in [0, pi/2]:
+//   S >= 0:  theta = theta',       S <- S + (s - theta' a)/pi,  D = 1 - theta'/pi
+//   S < 0:   theta = pi - theta',  S <-     (s - theta' a)/pi,  D = theta'/pi
+// Nothing cancels with pi, and s = 0 leaves S >= 0 as it is. At the origin theta' = pi/2.
+template <class T>
+FASTDL_INLINE void relu(Vec<T>& covariance, Vec<T>& tangent, Vec<T> x_variance, Vec<T> y_variance) {
+  using V = Vec<T>;
+  using Constants = simd::MathTraits<V>;
+  constexpr T inverse_pi = Constants::inverse_pi;
+  constexpr T smallest_normal = sizeof(T) == 4 ? T(0x1p-126) : T(0x1p-1022);
+  const V one = simd::broadcast<T>(1), zero{};
+  const V size = simd::abs(covariance);
+  const V square = size * size;
+  // The second term is what was lost in rounding the square, where fma is fused, and else zero.
+  const V difference = simd::fma(x_variance, y_variance, -square) + simd::fma(-size, size, square);
+  const V height = simd::sqrt(simd::at_least(difference, T(0)));
+  const auto steep = height >= size;
+  const V larger = simd::at_least(simd::select(steep, height, size), smallest_normal);
+  const V ratio = simd::select(steep, size, height) / larger;
+  const V ratio2 = ratio * ratio;
+  const V slope = simd::fma(ratio * ratio2, simd::polynomial(ratio2, Constants::atan_polynomial), ratio);
+  const V angle = simd::select(steep, simd::broadcast<T>(Constants::half_pi_high) - slope, slope);
+  const V share = angle * simd::broadcast<T>(inverse_pi);
+  const auto negative = covariance < zero;
+  const V derivative = simd::select(negative, share, one - share);
+  covariance = simd::fma(simd::fma(-angle, size, height), simd::broadcast<T>(inverse_pi),
+                         simd::select(negative, zero, covariance));
+  tangent = simd::fma(derivative, tangent, covariance);
+}
+
+// ---- images ------------------------------------------------------------------------------------------------------
+
+// Images and variances of a side, X or Y. The kernel is homogeneous, so every image is brought to a largest magnitude
+// of 1 to 2 by a power of two, and no product of variances overflows or vanishes. Variances of a block of images lie
+// as [layer][p][lane].
+template <class T>
+struct Side {
+  const T* images;
+  Index count;
+  int* exponents;
+  T* variances;
+};
+
+template <class T>
+class Cntk {
+ public:
+  Cntk(const CntkShape& shape, T* k, Index columns, bool symmetric)
+      : channels_(shape.channels),
+        height_(shape.height),
+        width_(shape.width),
+        pixels_(shape.height * shape.width),
+        radius_(shape.kernel_size / 2),
+        depth_(shape.depth),
+        mean_(shape.mean_pooling),
+        symmetric_(symmetric),
+        weight_(static_cast<T>(1 / (double(shape.kernel_size) * double(shape.kernel_size)))),
+        k_(k),
+        columns_(columns) {}
+
+  void run(const T* x, Index n, const T* y, Index m) const {
+    core::Scratch scratch;
+    const Index x_blocks = divide_up(n, L), y_blocks = divide_up(m, L);
+    const auto side = [&](const T* images, Index count, Index blocks) {
+      return Side<T>{images, count, take<int>(scratch, count), take<T>(scratch, blocks * L * pixels_, depth_)};
+    };
+    const Side<T> xs = side(x, n, x_blocks);
+    const Side<T> ys = symmetric_ ? xs : side(y, m, y_blocks);
+
+    const double points = double(pixels_) * (mean_ ? double(pixels_) : 1.0) * double(depth_);  // of one pair
+    const int threads = points * double(n) * double(y_blocks) < double(task_points) ? 1 : core::thread_count();
+    core::parallel_for(symmetric_ ? x_blocks : x_blocks + y_blocks, threads,
+                       [&](Index block) { block < x_blocks ? prepare(xs, block) : prepare(ys, block - x_blocks); });
+    // Several rows share the packing of a block, which for flatten is as much work as the rest.
+    const Index rows = points < double(task_points) ? divide_up(task_points, static_cast<Index>(points)) : 1;
+    core::parallel_for(divide_up(n, rows) * y_blocks, threads, [&](Index task) {
+      const Index block = task % y_blocks, first = task / y_blocks * rows;
+      compare(xs, larger_of(first, symmetric_ ? block * L : 0), smaller_of(first + rows, n), ys, block);
+    });
+  }
+
+ private:
+  static constexpr int L = simd::lanes<T>;
+
+  Index channels_, height_, width_, pixels_, radius_, depth_;
+  bool mean_, symmetric_;
+  T weight_;
+  T* k_;
+  Index columns_;
+
+  struct Displacement {
+    Index down, right;
+  };
+
+  // One image x against a block of images y, all scaled; the rest is working space.
+  struct Pair {
+    const T *x, *x_variances;  // [c][p] and [layer][p]
+    const T *y, *y_variances;  // [c][p][lane] and [layer][p][lane]
+    T* maps[2][2];             // S and T, summed along the rows: those being read, and those being written
+    T *covariance, *tangent;   // a line each
+  };
+
+  int exponent_of(const T* image) const {
+    T largest = 0;
+    for (Index f = 0; f < channels_ * pixels_; ++f) {
+      const T size = image[f] < 0 ? -image[f] : image[f];
+      if (size > largest) largest = size;
+    }
+    if (largest == 0 || largest - largest != 0) return 0;  // Inf gives NaN under any scale
+    constexpr int limit = sizeof(T) == 4 ? 126 : 1022;
+    const int exponent = __builtin_ilogb(static_cast<double>(largest));
+    return exponent > limit ? limit : exponent < -limit ? -limit : exponent;
+  }
+
+  static T scale_of(int exponent) { return static_cast<T>(__builtin_ldexp(1.0, -exponent)); }
+
+  // The images of a block as [c][p][lane]; lanes without an image are zero.
+  void pack(const Side<T>& side, Index block, T* packed) const {
+    const Index values = channels_ * pixels_;
+    for (int lane = 0; lane < L; ++lane) {
+      const Index image = block * L + lane;
+      const bool present = image < side.count;
+      const T* source = side.images + (present ? image : 0) * values;
+      const T scale = present ? scale_of(side.exponents[image]) : T(0);
+      for (Index f = 0; f < values; ++f) packed[f * L + lane] = present ? source[f] * scale : T(0);
+    }
+  }
+
+  void prepare(const Side<T>& side, Index block) const {
+    core::Scratch scratch;
+    T* packed = take<T>(scratch, channels_ * pixels_, L);
+    T* map = take<T>(scratch, pixels_, L);
+    T* line = take<T>(scratch, width_, L);
+    for (Index image = block * L; image < smaller_of(block * L + L, side.count); ++image)
+      side.exponents[image] = exponent_of(side.images + image * channels_ * pixels_);
+    pack(side, block, packed);
+    T* variances = side.variances + block * L * pixels_ * depth_;
+    for (Index layer = 0; layer < depth_; ++layer) {
+      for (Index i = 0; i < height_; ++i) {
+        const Index at = i * width_ * L;
+        if (layer == 0)
+          multiply<true>(packed + at, packed + at, width_, line);
+        else
+          copy(variances + (layer - 1) * pixels_ * L + at, width_ * L, line);
+        sum_along<T>(line, radius_, width_, map + at);
+      }
+      for (Index i = 0; i < height_; ++i)
+        sum_window(map, i, height_, width_, variances + (layer * pixels_ + i * width_) * L);
+    }
+  }
+
+  static void copy(const T* from, Index count, T* to) {
+    for (Index f = 0; f < count; ++f) to[f] = from[f];
+  }
+
+  // line[j] = sum over c of x[c][j] y[c][j], in the order of c. x has one value for all lanes, or one for each.
+  template <bool x_has_lanes>
+  void multiply(const T* x, const T* y, Index width, T* line) const {
+    constexpr int step = x_has_lanes ? L : 1;
+    const auto value = [](const T* p) __attribute__((always_inline)) {
+      if constexpr (x_has_lanes)
+        return simd::load<T>(p);
+      else
+        return simd::broadcast<T>(*p);
+    };
+    Index j = 0;
+    for (; j + 4 <= width; j += 4) {  // four chains, for images of many channels
+      Vec<T> sums[4] = {};
+      for (Index c = 0; c < channels_; ++c)
+        for (int r = 0; r < 4; ++r)
+          sums[r] =
+              simd::fma(value(x + (c * pixels_ + j + r) * step), simd::load<T>(y + (c * pixels_ + j + r) * L), sums[r]);
+      for (int r = 0; r < 4; ++r) simd::store<T>(line + (j + r) * L, sums[r]);
+    }
+    for (; j < width; ++j) {
+      Vec<T> sum{};
+      for (Index c = 0; c < channels_; ++c)
+        sum = simd::fma(value(x + (c * pixels_ + j) * step), simd::load<T>(y + (c * pixels_ + j) * L), sum);
+      simd::store<T>(line + j * L, sum);
+    }
+  }
+
+  // The second half of box, for row i of a map whose rows are summed along.
+  void sum_window(const T* map, Index i, Index height, Index width, T* line) const {
+    const Index first = larger_of(i - radius_, 0), last = smaller_of(i + radius_, height - 1);
+    sum_rows<T>(map + first * width * L, last - first + 1, width * L, width, weight_, line);
+  }
+
+  // One row through a layer, all but its filters. The first layer starts with T = S; of the last layer T alone is
+  // wanted, and its sum over the row goes to total.
+  template <bool first, bool last>
+  static void relu_line(T* covariance, T* tangent, const T* x_variances, const T* y_variances, Index width,
+                        double* total) {
+    Vec<T> sum{};
+    for (Index j = 0; j < width; ++j) {
+      Vec<T> s = simd::load<T>(covariance + j * L);
+      Vec<T> t = first ? s : simd::load<T>(tangent + j * L);
+      relu<T>(s, t, simd::broadcast<T>(x_variances[j]), simd::load<T>(y_variances + j * L));
+      if constexpr (last) {
+        sum += t;
+      } else {
+        simd::store<T>(covariance + j * L, s);
+        simd::store<T>(tangent + j * L, t);
+      }
+    }
+    if constexpr (last)
+      for (int lane = 0; lane < L; ++lane) total[lane] += static_cast<double>(sum[lane]);
+  }
+
+  // Adds the sum of the last T over all p with p' = p + d, for every lane.
+  void add_displacement(const Pair& pair, Displacement d, double* total) const {
+    const Index x_row = larger_of(-d.down, 0), x_column = larger_of(-d.right, 0);
+    const Index height = height_ - larger_of(d.down, -d.down), width = width_ - larger_of(d.right, -d.right);
+    const Index x = x_row * width_ + x_column, y = x + d.down * width_ + d.right;
+    for (Index i = 0; i < height; ++i) {
+      const Index at = i * width_;
+      multiply<false>(pair.x + x + at, pair.y + (y + at) * L, width, pair.covariance);
+      sum_along<T>(pair.covariance, radius_, width, pair.maps[0][0] + i * width * L);
+    }
+    for (Index layer = 0; layer < depth_; ++layer) {
+      T* const* from = pair.maps[layer % 2];
+      T* const* to = pair.maps[(layer + 1) % 2];
+      const bool first = layer == 0, last = layer == depth_ - 1;
+      const auto step = first ? (last ? relu_line<true, true> : relu_line<true, false>)
+                              : (last ? relu_line<false, true> : relu_line<false, false>);
+      for (Index i = 0; i < height; ++i) {
+        const Index at = layer * pixels_ + i * width_;
+        sum_window(from[0], i, height, width, pair.covariance);
+        if (!first) sum_window(from[1], i, height, width, pair.tangent);
+        step(pair.covariance, pair.tangent, pair.x_variances + x + at, pair.y_variances + (y + at) * L, width, total);
+        if (last) continue;
+        sum_along<T>(pair.covariance, radius_, width, to[0] + i * width * L);
+        sum_along<T>(pair.tangent, radius_, width, to[1] + i * width * L);
+      }
+    }
+  }
+
+  void add_all_displacements(const Pair& pair, double* total) const {
+    for (Index down = 0; down < height_; ++down)
+      for (Index right = down == 0 ? 0 : 1 - width_; right < width_; ++right) {
+        double there[L] = {}, back[L] = {};
+        add_displacement(pair, {down, right}, there);
+        if (down != 0 || right != 0) add_displacement(pair, {-down, -right}, back);
+        for (int lane = 0; lane < L; ++lane) total[lane] += there[lane] + back[lane];
+      }
+  }
+
+  // Rows [first, last) of the output, and the columns of one block.
+  void compare(const Side<T>& xs, Index first, Index last, const Side<T>& ys, Index block) const {
+    if (first >= last) return;
+    core::Scratch scratch;
+    T* y = take<T>(scratch, channels_ * pixels_, L);
+    T* x = take<T>(scratch, channels_ * pixels_);
+    T* x_variances = take<T>(scratch, pixels_, depth_);
+    Pair pair{x, x_variances, y, ys.variances + block * L * pixels_ * depth_, {}, {}, {}};
+    for (auto& map : pair.maps)
+      for (T*& buffer : map) buffer = take<T>(scratch, pixels_, L);
+    pair.covariance = take<T>(scratch, width_, L);
+    pair.tangent = take<T>(scratch, width_, L);
+    pack(ys, block, y);
+
+    const double count = double(pixels_) * (mean_ ? double(pixels_) : 1.0);
+    for (Index row = first; row < last; ++row) {
+      const T* image = xs.images + row * channels_ * pixels_;
+      const T scale = scale_of(xs.exponents[row]);
+      for (Index f = 0; f < channels_ * pixels_; ++f) x[f] = image[f] * scale;
+      const T* variances = xs.variances + row / L * L * pixels_ * depth_ + row % L;
+      for (Index f = 0; f < pixels_ * depth_; ++f) x_variances[f] = variances[f * L];
+
+      double total[L] = {};
+      if (mean_)
+        add_all_displacements(pair, total);
+      else
+        add_displacement(pair, {0, 0}, total);
+      const Index end = symmetric_ ? row + 1 : columns_;
+      for (int lane = 0; lane < L && block * L + lane < end; ++lane) {
+        const Index column = block * L + lane;
+        const T value = static_cast<T>(__builtin_ldexp(total[lane] / count, xs.exponents[row] + ys.exponents[column]));
+        k_[row * columns_ + column] = value;
+        if (symmetric_) k_[column * columns_ + row] = value;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void cntk(const float* x, std::int64_t n, const float* y, std::int64_t m, bool symmetric, const CntkShape& shape,
+          float* k) {
+  Cntk<float>(shape, k, m, symmetric).run(x, n, y, m);
+}
+void cntk(const double* x, std::int64_t n, const double* y, std::int64_t m, bool symmetric, const CntkShape& shape,
+          double* k) {
+  Cntk<double>(shape, k, m, symmetric).run(x, n, y, m);
+}
+
+}  // namespace fastdl::gram::FASTDL_LEVEL
