@@ -107,6 +107,62 @@ void softmax(const py::array& Q, const py::array& K, const py::array& V, double 
   gram::softmax_matvec(q, k, v, scale, to);
 }
 
+template <class T>
+void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const std::string& pooling,
+          const py::array& out) {
+  const auto images = [](const py::array& array, const char* name) -> gram::ImagesView<T> {
+    if (!py::isinstance<py::array_t<T>>(array) || array.ndim() != 4 || !(array.flags() & py::array::c_style))
+      throw py::value_error(std::string(name) + ": expected contiguous images (n, C, H, W) of one type");
+    return {static_cast<const T*>(array.data()), array.shape(0), array.shape(1), array.shape(2), array.shape(3)};
+  };
+  const auto x = images(X, "X"), y = Y ? images(*Y, "Y") : x;
+  const auto k = matrix<T>(out, "out");
+  if (k.rows != x.count || k.cols != y.count || !(out.flags() & py::array::c_style))
+    throw py::value_error("out: expected a contiguous array of the shape of the result");
+  const auto pooled = pooling == "mean" ? gram::Pooling::mean : gram::Pooling::flatten;
+  const bool symmetric = !Y;
+  const py::gil_scoped_release release;
+  if (symmetric)
+    gram::cntk(x, depth, kernel_size, pooled, k.data);
+  else
+    gram::cntk(x, y, depth, kernel_size, pooled, k.data);
+}
+
+// A contiguous array of one dimension.
+template <class T>
+const T* values(const py::array& array, const char* name, py::ssize_t count) {
+  if (!py::isinstance<py::array_t<T>>(array) || array.ndim() != 1 || !(array.flags() & py::array::c_style) ||
+      array.shape(0) < count)
+    throw py::value_error(std::string(name) + ": expected " + std::to_string(count) + " contiguous values");
+  return static_cast<const T*>(array.data());
+}
+
+struct Triple {
+  py::array offsets, indices, values;
+};
+
+template <class T>
+auto sparse_matrix(const Triple& triple, std::int64_t rows, std::int64_t cols) {
+  using Plain = std::conditional_t<std::is_same_v<T, float>, fastdl_sparse_f32, fastdl_sparse_f64>;
+  if (rows < 0 || cols < 0) throw py::value_error("expected extents >= 0");
+  const auto* offsets = values<std::int64_t>(triple.offsets, "offsets", rows + 1);
+  const auto count = static_cast<py::ssize_t>(offsets[rows]);
+  return Plain{rows, cols, offsets, values<std::int64_t>(triple.indices, "indices", count),
+               values<T>(triple.values, "values", count)};
+}
+
+template <class T>
+void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::int64_t n, std::int64_t m, std::int64_t d,
+            bool symmetric, const py::array& out) {
+  const auto x = sparse_matrix<T>(X, n, d), y = sparse_matrix<T>(Y, d, m);
+  const auto k = matrix<T>(out, "out").plain();
+  const py::gil_scoped_release release;
+  if constexpr (std::is_same_v<T, float>)
+    throw_on_error(fastdl_gram_sparse_f32(&kernel, &x, &y, symmetric, &k));
+  else
+    throw_on_error(fastdl_gram_sparse_f64(&kernel, &x, &y, symmetric, &k));
+}
+
 }  // namespace
 
 void register_gram(py::module_& module) {
@@ -149,6 +205,20 @@ void register_gram(py::module_& module) {
                         const py::dict& parameters, const py::array& out) {
     const Named named(name, parameters, X);
     X.itemsize() == 4 ? matvec<float>(named.kernel, X, v, Y, out) : matvec<double>(named.kernel, X, v, Y, out);
+  });
+  gram.def("cntk", [](const py::array& X, const Other& Y, int depth, int kernel_size, const std::string& pooling,
+                      const py::array& out) {
+    X.itemsize() == 4 ? cntk<float>(X, Y, depth, kernel_size, pooling, out)
+                      : cntk<double>(X, Y, depth, kernel_size, pooling, out);
+  });
+  gram.def("sparse", [](const py::array& offsets, const py::array& indices, const py::array& x_values,
+                        const py::array& t_offsets, const py::array& t_indices, const py::array& t_values,
+                        std::int64_t n, std::int64_t m, std::int64_t d, const std::string& name,
+                        const py::dict& parameters, bool symmetric, const py::array& out) {
+    const Named named(name, parameters, out);
+    const Triple x{offsets, indices, x_values}, y{t_offsets, t_indices, t_values};
+    x_values.itemsize() == 4 ? sparse<float>(named.kernel, x, y, n, m, d, symmetric, out)
+                             : sparse<double>(named.kernel, x, y, n, m, d, symmetric, out);
   });
   gram.def("softmax_matvec",
            [](const py::array& Q, const py::array& K, const py::array& V, double scale, const py::array& out) {

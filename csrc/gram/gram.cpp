@@ -126,6 +126,46 @@ void compute_softmax(const View* q, const View* k, const View* v, double scale, 
                           matrix_of<T>(*out)));
 }
 
+template <class Sparse>
+void check_sparse(const char* name, const std::string& label, const Sparse* s) {
+  if (!s) core::fail(name, label + " to be given", "NULL");
+  if (s->rows < 0 || s->cols < 0)
+    core::fail(name, label + " with extents >= 0", std::to_string(s->rows) + " x " + std::to_string(s->cols));
+  if (!s->offsets) core::fail(name, label + " with offsets", "a null pointer");
+  if (s->offsets[0] != 0) core::fail(name, label + " with offsets from 0", std::to_string(s->offsets[0]));
+  for (std::int64_t i = 0; i < s->rows; ++i)
+    if (s->offsets[i + 1] < s->offsets[i])
+      core::fail(name, label + " with ascending offsets", std::to_string(s->offsets[i + 1]) + " after " +
+                                                              std::to_string(s->offsets[i]));
+  if (s->offsets[s->rows] > 0 && (!s->indices || !s->values))
+    core::fail(name, label + " with indices and values", "a null pointer");
+  for (std::int64_t i = 0; i < s->rows; ++i)
+    for (std::int64_t e = s->offsets[i]; e < s->offsets[i + 1]; ++e)
+      if (s->indices[e] < (e > s->offsets[i] ? s->indices[e - 1] + 1 : 0) || s->indices[e] >= s->cols)
+        core::fail(name, label + " with ascending indices below " + std::to_string(s->cols),
+                   std::to_string(s->indices[e]) + " in row " + std::to_string(i));
+}
+
+template <class T, class Sparse, class View>
+void compute_sparse(const Kernel* kernel, const Sparse* x, const Sparse* y, bool symmetric, const View* k) {
+  constexpr const char* name = "gram.sparse";
+  check_sparse(name, "X", x);
+  check_sparse(name, "Y transposed", y);
+  check_kernel(name, kernel, x->cols);
+  if (kernel->kind != FASTDL_LINEAR && kernel->kind != FASTDL_POLYNOMIAL && kernel->kind != FASTDL_RBF &&
+      kernel->kind != FASTDL_COSINE)
+    core::fail(name, "a linear, polynomial, rbf or cosine kernel", std::to_string(int(kernel->kind)));
+  if (y->rows != x->cols)
+    core::fail(name, "Y transposed with " + std::to_string(x->cols) + " rows", std::to_string(y->rows));
+  if (symmetric && y->cols != x->rows)
+    core::fail(name, "Y to be X", std::to_string(y->cols) + " and " + std::to_string(x->rows) + " rows");
+  core::check_output(name, "K", k, x->rows, y->cols);
+  if (x->rows == 0 || y->cols == 0) return;
+  const SparseRows<T> rows{x->rows, x->offsets, x->indices, x->values};
+  const SparseRows<T> columns{y->rows, y->offsets, y->indices, y->values};
+  FASTDL_DISPATCH(sparse(*kernel, rows, columns, symmetric, matrix_of<T>(*k)));
+}
+
 }  // namespace
 }  // namespace fastdl::gram
 
@@ -173,6 +213,11 @@ fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
                                                     const fastdl_matrix_##suffix* V, double scale,                   \
                                                     const fastdl_matrix_##suffix* out) {                             \
     return core::guarded([&] { gram::compute_softmax<T>(Q, K, V, scale, out); });                                    \
+  }                                                                                                                  \
+  fastdl_status fastdl_gram_sparse_##suffix(const fastdl_kernel* kernel, const fastdl_sparse_##suffix* X,            \
+                                            const fastdl_sparse_##suffix* Y_transposed, int symmetric,               \
+                                            const fastdl_matrix_##suffix* K) {                                       \
+    return core::guarded([&] { gram::compute_sparse<T>(kernel, X, Y_transposed, symmetric != 0, K); });              \
   }
 FASTDL_ENTRIES(f32, float)
 FASTDL_ENTRIES(f64, double)

@@ -53,6 +53,12 @@ class Rows {
   Arrays<T> arrays_;
 };
 
+template <class T>
+Polynomial<T> polynomial_of(const Kernel& kernel) {
+  const bool whole = kernel.degree <= 1024 && kernel.degree == double(int(kernel.degree));
+  return {T(kernel.gamma), T(kernel.coef0), T(kernel.degree), whole ? int(kernel.degree) : 0};
+}
+
 template <class T, class Function, class Run>
 void with_distance(Rows<T>& rows, const double* length_scales, const Function& function, const Run& run) {
   const T* weight = rows.weights(length_scales);
@@ -105,11 +111,8 @@ void with_kernel(const Kernel& kernel, Rows<T>& rows, const Run& run) {
   switch (kernel.kind) {
     case FASTDL_LINEAR:
       return direct(gemm::MultiplyAdd{}, gemm::Identity{});
-    case FASTDL_POLYNOMIAL: {
-      const bool whole = kernel.degree <= 1024 && kernel.degree == double(int(kernel.degree));
-      return direct(gemm::MultiplyAdd{},
-                    Polynomial<T>{gamma, coef0, T(kernel.degree), whole ? int(kernel.degree) : 0});
-    }
+    case FASTDL_POLYNOMIAL:
+      return direct(gemm::MultiplyAdd{}, polynomial_of<T>(kernel));
     case FASTDL_SIGMOID:
       return direct(gemm::MultiplyAdd{}, Sigmoid<T>{gamma, coef0});
     case FASTDL_RBF:

@@ -161,6 +161,29 @@ FASTDL_API fastdl_status fastdl_gram_matvec_f64(const fastdl_kernel* kernel, con
                                                 const fastdl_matrix_f64* Y, const fastdl_matrix_f64* v,
                                                 const fastdl_matrix_f64* out);
 
+/* Sparse rows: the entries of row i are [offsets[i], offsets[i+1]) of indices and values, indices ascending and below
+ * cols. offsets has rows + 1 numbers and begins with 0. */
+typedef struct fastdl_sparse_f32 {
+  int64_t rows, cols;
+  const int64_t *offsets, *indices;
+  const float* values;
+} fastdl_sparse_f32;
+
+typedef struct fastdl_sparse_f64 {
+  int64_t rows, cols;
+  const int64_t *offsets, *indices;
+  const double* values;
+} fastdl_sparse_f64;
+
+/* K as fastdl_gram, of sparse X (n x d) and Y given transposed (d x m); the kernel LINEAR, POLYNOMIAL, RBF or COSINE.
+ * symmetric != 0 tells that Y is X. */
+FASTDL_API fastdl_status fastdl_gram_sparse_f32(const fastdl_kernel* kernel, const fastdl_sparse_f32* X,
+                                                const fastdl_sparse_f32* Y_transposed, int symmetric,
+                                                const fastdl_matrix_f32* K);
+FASTDL_API fastdl_status fastdl_gram_sparse_f64(const fastdl_kernel* kernel, const fastdl_sparse_f64* X,
+                                                const fastdl_sparse_f64* Y_transposed, int symmetric,
+                                                const fastdl_matrix_f64* K);
+
 /* out = P V, row i of P the softmax of scale q_i.k_j over j; Q is n x d, K m x d, V m x p, out n x p. P is never
  * formed. */
 FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f32(const fastdl_matrix_f32* Q, const fastdl_matrix_f32* K,
