@@ -12,6 +12,7 @@ Nothing is computed or written before `finish`, and `finish` checks `out` first.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -20,7 +21,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from fastdl._arrays import NUMPY, Array, Library, check_out, float32, float64, is_plain, library_of, to_device, to_host
+from fastdl._arrays import (
+    NUMPY,
+    Array,
+    Library,
+    check_out,
+    float32,
+    float64,
+    is_plain,
+    kind,
+    library_of,
+    to_device,
+    to_host,
+)
 from fastdl._version import __version__
 
 if TYPE_CHECKING:
@@ -224,11 +237,20 @@ class Operation:
         """Name an argument after the first that is None and may not be."""
         return next((self.arguments[index] for index in self._required if arrays[index] is None), "")
 
+    def _refuse_sparse(self, arrays: tuple[Array, ...]) -> None:
+        """Say that a matrix of scipy.sparse is not dense: NumPy would make an array of one object of it."""
+        sparse = sys.modules.get("scipy.sparse")
+        if sparse is not None:
+            for name, array in zip(self.arguments, arrays, strict=True):
+                if sparse.issparse(array):
+                    raise TypeError(f"[{self.name}] expected {name} to be a dense array, got {kind(array)}")
+
     def _begin_any(self, arrays: tuple[Array, ...]) -> Call:
         first = arrays[0]
         lacking = self.arguments[0] if first is None else self._lacking(arrays)
         if lacking:
             raise TypeError(f"[{self.name}] expected {lacking} to be an array, got None")
+        self._refuse_sparse(arrays)
         library = library_of(first)
         device = library.device(first)
         chosen = choose(self.name, device)

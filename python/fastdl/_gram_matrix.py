@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import check_out
+from fastdl._arrays import check_out, dtype_name
 from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
 from fastdl._kernels import find
 
@@ -94,7 +94,7 @@ def gram(
         restrict(entry, call, list(parameters.values()))
     target = _target(call, (n, m), out)
     first, second = call.arrays
-    size = np.dtype("float32").itemsize if str(call.dtype).endswith("float32") else 8
+    size = 4 if dtype_name(call.dtype) == "float32" else 8
     with _Report(entry.operation.name, progress, n * m) as report:
         for rows, columns in _blocks(n, None if second is None else m, size, fine=not in_file):
             left = first[rows, :]

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
+from fastdl._gram_invariant import invariant
 from fastdl._gram_matrix import gram
-from fastdl._gram_operators import cntk, diag, matvec, softmax_matvec
+from fastdl._gram_operators import cntk, diag, matvec, matvec_vjp, softmax_matvec
 from fastdl._gram_sparse import sparse_gram
+from fastdl._gram_statistics import center, cka, distance, empirical_ntk, feature_gram, hsic
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -21,16 +23,24 @@ if TYPE_CHECKING:
 __all__ = [
     "additive_chi2",
     "arc_cosine",
+    "center",
     "chi2",
+    "cka",
     "cntk",
     "cosine",
     "diag",
+    "distance",
+    "empirical_ntk",
+    "feature_gram",
     "geometric",
     "gram",
+    "hsic",
+    "invariant",
     "laplacian",
     "linear",
     "matern",
     "matvec",
+    "matvec_vjp",
     "nngp",
     "ntk",
     "polynomial",

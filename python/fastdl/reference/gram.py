@@ -7,26 +7,32 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
+from fastdl.reference.gram_gradients import matvec_vjp
 from fastdl.reference.gram_networks import arc_cosine, cntk, nngp, ntk
-from fastdl.reference.gram_operators import (
-    diag,
-    matvec,
-    softmax_matvec,
-)
+from fastdl.reference.gram_operators import diag, distance, invariant, matvec, softmax_matvec
+from fastdl.reference.gram_statistics import center, cka, empirical_ntk, feature_gram, hsic
 from fastdl.reference.pairs import by_rows, divide, finish, symmetric, wide
 
 __all__ = [
     "additive_chi2",
     "arc_cosine",
+    "center",
     "chi2",
+    "cka",
     "cntk",
     "cosine",
     "diag",
+    "distance",
+    "empirical_ntk",
+    "feature_gram",
     "geometric",
+    "hsic",
+    "invariant",
     "laplacian",
     "linear",
     "matern",
     "matvec",
+    "matvec_vjp",
     "nngp",
     "ntk",
     "polynomial",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from array_api_compat import array_namespace, device
 
 from fastdl.reference.gram_networks import angle, norms
-from fastdl.reference.pairs import row_blocks, wide
+from fastdl.reference.pairs import finish, nonnegative, row_blocks, wide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,3 +93,32 @@ def softmax_matvec(Q: Any, K: Any, V: Any, scale: float) -> Any:
         weight = xp.exp(score - xp.max(score, axis=1, keepdims=True))
         parts.append((weight / xp.sum(weight, axis=1, keepdims=True)) @ values)
     return xp.astype(xp.concat(parts, axis=0), Q.dtype, copy=False)
+
+
+def distance(X: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference) -> Any:
+    """K(x,x) + K(y,y) − 2 K(x,y), clipped at 0, in the place of K."""
+    xp = array_namespace(X)
+    K = evaluate(kernel, X, Y, parameters)
+    rows = diag(X, kernel, parameters)
+    columns = rows if Y is None else diag(Y, kernel, parameters)
+    i = xp.arange(K.shape[1], device=device(K))
+    for part in row_blocks(*K.shape):
+        block = nonnegative((rows[part, None] + columns[None, :]) - 2 * K[part, :])
+        if Y is None:
+            # 0 for a sample and itself, but not where the kernel is not finite.
+            block = xp.where(i[part, None] == i[None, :], 0 * K[part, :], block)
+        K[part, :] = block
+    return K
+
+
+def invariant(X: Any, Y: Any | None, permutations: Any, kernel: str, parameters: dict[str, Any]) -> Any:
+    """Σ_g Σ_g' k(gx, g'y)."""
+    xp = array_namespace(X)
+    other = X if Y is None else Y
+    orders = [xp.asarray([int(i) for i in order], dtype=xp.int64, device=device(X)) for order in permutations]
+    total = xp.zeros((X.shape[0], other.shape[0]), dtype=xp.float64, device=device(X))
+    for first in orders:
+        for second in orders:
+            x, y = xp.take(X, first, axis=1), xp.take(other, second, axis=1)
+            total = total + wide(by_reference(kernel, x, y, parameters))
+    return finish(total, X, Y)

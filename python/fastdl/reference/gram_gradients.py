@@ -1,0 +1,310 @@
+"""Gradients of K(X, Y) v, a block of rows of K at a time.
+
+With W = G vᵀ for the gradient G of the product, the gradient for x_i is Σ_j W_ij ∂k(x_i, y_j)/∂x_i. For a kernel of
+the dot product and of norms this is A Y + b x_i with A = W ∂k/∂(x·y): two matrix products a block. Everything is in
+float64.
+
+Where a kernel has no gradient the one taken here is 0: at equal features for laplacian, at equal samples for matern
+with ν = ½, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine, and at parallel samples
+for arc_cosine of order 0 and ntk.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from array_api_compat import array_namespace, device
+
+from fastdl.reference.gram_networks import angle, norms
+from fastdl.reference.gram_operators import by_reference
+from fastdl.reference.pairs import divide, row_blocks, wide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastdl.reference.gram_operators import Evaluate
+
+    Rule = Callable[..., tuple[Any, Any, Any]]
+
+# Elements of a temporary: a dozen of them should lie in the cache of a processor.
+_BLOCK = 1 << 19
+# Below this share of the product of norms, s² is rounding of its terms: the samples count as parallel.
+_PARALLEL = 16 * 2.0**-52
+
+
+class Gradients(NamedTuple):
+    """Gradients with respect to each argument; None where there is no such argument."""
+
+    X: Any
+    Y: Any
+    v: Any
+    gamma: float | None
+
+
+def matvec_vjp(
+    X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference
+) -> Gradients:
+    """Gradients of Σ grad ∘ (K v) with respect to X, Y, v and gamma; without Y the X gradient has both its parts."""
+    xp = array_namespace(X)
+    other = X if Y is None else Y
+    (n, d), m = X.shape, other.shape[0]
+    x, y, vectors, grads = wide(X), wide(other), wide(v), wide(grad)
+    if kernel in ("rbf", "matern") and m:
+        # Only differences count, and they cancel less near the origin.
+        shift = xp.mean(y, axis=0, keepdims=True)
+        x, y = x - shift, y - shift
+    elements = kernel in _BY_ELEMENTS
+    rule: Rule = _RULES[kernel]
+    dY = xp.zeros((m, d), dtype=xp.float64, device=device(X))
+    dv = xp.zeros((m, vectors.shape[1]), dtype=xp.float64, device=device(X))
+    parts, total = [], 0.0
+    for part in row_blocks(n, m * d) if elements else row_blocks(n, m, max(_BLOCK, 16 * m)):
+        # The exponential of the distance gives the distance, from which all forms of the Matérn kernel follow.
+        given = {**parameters, "nu": 0.5} if kernel == "matern" and parameters["nu"] != math.inf else parameters
+        K = wide(evaluate(kernel, X[part, :], other, given))
+        W = grads[part, :] @ vectors.T
+        dx, dy, change = rule(x[part, :], y, W, K, **parameters)
+        if given is not parameters:
+            K = _matern_of_exponential(K, parameters["nu"])
+        dv = dv + K.T @ grads[part, :]
+        dY = dY + dy
+        total += float(change)
+        parts.append(dx)
+    dX = xp.concat(parts, axis=0) if parts else xp.zeros((0, d), dtype=xp.float64, device=device(X))
+    if Y is None:
+        dX = dX + dY
+    dX, dY, dv = (xp.astype(value, X.dtype, copy=False) for value in (dX, dY, dv))
+    return Gradients(dX, None if Y is None else dY, dv, total if "gamma" in parameters else None)
+
+
+def _sum(a: Any) -> Any:
+    return array_namespace(a).sum(a)
+
+
+def _products(x: Any, y: Any, A: Any) -> tuple[Any, Any]:
+    """Give the gradients through the dot products, whose derivative is A."""
+    return A @ y, A.T @ x
+
+
+def _distances(x: Any, y: Any, A: Any) -> tuple[Any, Any]:
+    """Give the gradients through the squared distances, whose derivative is A."""
+    xp = array_namespace(A)
+    rows, columns = xp.sum(A, axis=1)[:, None], xp.sum(A, axis=0)[:, None]
+    return 2 * (rows * x - A @ y), 2 * (columns * y - A.T @ x)
+
+
+def _linear(x: Any, y: Any, W: Any, K: Any) -> tuple[Any, Any, Any]:
+    return *_products(x, y, W), 0.0
+
+
+def _polynomial(x: Any, y: Any, W: Any, K: Any, degree: float, gamma: float, coef0: float) -> tuple[Any, Any, Any]:
+    dot = x @ y.T
+    A = W * degree * (gamma * dot + coef0) ** (degree - 1)
+    return *_products(x, y, gamma * A), _sum(A * dot)
+
+
+def _sigmoid(x: Any, y: Any, W: Any, K: Any, gamma: float, coef0: float) -> tuple[Any, Any, Any]:
+    dot = x @ y.T
+    A = W * (1 - array_namespace(x).tanh(gamma * dot + coef0) ** 2)
+    return *_products(x, y, gamma * A), _sum(A * dot)
+
+
+def _geometric(x: Any, y: Any, W: Any, K: Any, alpha: float) -> tuple[Any, Any, Any]:
+    return *_products(x, y, W * alpha**2 * K * K), 0.0
+
+
+def _cosine(x: Any, y: Any, W: Any, K: Any) -> tuple[Any, Any, Any]:
+    xp = array_namespace(x)
+
+    def one_side(x: Any, y: Any, W: Any, K: Any) -> Any:
+        size, other = norms(x)[:, None], norms(y)[:, None]
+        u, v = (divide(z, xp.broadcast_to(r, z.shape)) for z, r in ((x, size), (y, other)))
+        return divide(W @ v - xp.sum(W * K, axis=1)[:, None] * u, xp.broadcast_to(size, x.shape))
+
+    return one_side(x, y, W, K), one_side(y, x, W.T, K.T), 0.0
+
+
+def _rbf(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
+    xp = array_namespace(x)
+    A = -(W * K)
+    if gamma:
+        # K log K is as exact as K itself, and 0 where K is 0.
+        change = _sum(W * K * xp.log(xp.where(K == 0, xp.ones_like(K), K))) / gamma
+    else:
+        change = (
+            _sum(xp.sum(A, axis=1) * xp.sum(x * x, axis=1))
+            + _sum(xp.sum(A, axis=0) * xp.sum(y * y, axis=1))
+            - 2 * _sum(x * (A @ y))
+        )
+    return *_distances(x, y, gamma * A), change
+
+
+def _matern(x: Any, y: Any, W: Any, K: Any, length_scale: Any, nu: float) -> tuple[Any, Any, Any]:
+    """Take K as exp(−r), or as exp(−r²/2) for ν = ∞."""
+    xp = array_namespace(x)
+    scale = length_scale
+    if not isinstance(scale, float):
+        scale = xp.asarray([float(value) for value in scale], dtype=xp.float64, device=device(x))
+    if nu == math.inf:
+        A = -0.5 * W * K
+    else:
+        far = K == 0
+        r = -xp.log(xp.where(far, xp.ones_like(K), K))
+        if nu == 0.5:
+            A = -0.5 * W * divide(K, r)
+        else:
+            t = math.sqrt(2 * nu) * r
+            A = W * xp.exp(-t) * (-1.5 if nu == 1.5 else -5 / 6 * (1 + t))
+        A = xp.where(far, xp.zeros_like(A), A)
+    dx, dy = _distances(x / scale, y / scale, A)
+    return dx / scale, dy / scale, 0.0
+
+
+def _matern_of_exponential(K: Any, nu: float) -> Any:
+    """Make the Matérn kernel of exp(−r)."""
+    from fastdl.reference.gram import matern_of_distance
+
+    xp = array_namespace(K)
+    value = matern_of_distance(-xp.log(xp.where(K == 0, xp.ones_like(K), K)), nu)
+    return xp.where(K == 0, xp.zeros_like(K), value)
+
+
+def _weighted(W: Any, rows: Any, columns: Any) -> tuple[Any, Any]:
+    """Sum elementwise derivatives (b, m, d) with weights over either set of samples."""
+    xp = array_namespace(W)
+    return xp.sum(W[:, :, None] * rows, axis=1), xp.sum(W[:, :, None] * columns, axis=0)
+
+
+def _laplacian(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
+    xp = array_namespace(x)
+    difference = x[:, None, :] - y[None, :, :]
+    sign = xp.sign(difference)
+    dx, dy = _weighted(-gamma * W * K, sign, -sign)
+    return dx, dy, _sum(-W * K * xp.sum(xp.abs(difference), axis=-1))
+
+
+def _chi2_parts(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Give the derivatives of −(x−y)²/(x+y) with respect to x and y, and its sum."""
+    difference = x[:, None, :] - y[None, :, :]
+    t = divide(difference, x[:, None, :] + y[None, :, :])
+    return t * t - 2 * t, t * t + 2 * t, -array_namespace(x).sum(difference * t, axis=-1)
+
+
+def _additive_chi2(x: Any, y: Any, W: Any, K: Any) -> tuple[Any, Any, Any]:
+    rows, columns, _ = _chi2_parts(x, y)
+    return *_weighted(W, rows, columns), 0.0
+
+
+def _chi2(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
+    rows, columns, value = _chi2_parts(x, y)
+    return *_weighted(gamma * W * K, rows, columns), _sum(W * K * value)
+
+
+def _sinc(x: Any, y: Any, W: Any, K: Any, omega: float) -> tuple[Any, Any, Any]:
+    """Multiply the derivative of each factor with all other factors: dividing K by a factor would fail at its zeros."""
+    xp = array_namespace(x)
+    z = omega * (x[:, None, :] - y[None, :, :])
+    factors = omega / math.pi * xp.where(z == 0, xp.ones_like(z), divide(xp.sin(z), z))
+    square = z * z
+    series = -z * (1 / 3 - square * (1 / 30 - square * (1 / 840 - square / 45360)))
+    slopes = omega**2 / math.pi * xp.where(square < 0.01, series, divide(z * xp.cos(z) - xp.sin(z), square))
+    d = x.shape[1]
+    before, after = [xp.ones_like(K)], [xp.ones_like(K)]
+    for f in range(d - 1):
+        before.append(before[f] * factors[:, :, f])
+        after.append(after[f] * factors[:, :, d - 1 - f])
+    if not d:
+        return xp.zeros_like(x), xp.zeros_like(y), 0.0
+    slopes = xp.stack([before[f] * slopes[:, :, f] * after[d - 1 - f] for f in range(d)], axis=-1)
+    dx, dy = _weighted(W, slopes, -slopes)
+    return dx, dy, 0.0
+
+
+def _sine(xx: Any, yy: Any, xy: Any) -> Any:
+    """Give s = √(S(x,x) S(y,y) − S(x,y)²), 0 for parallel samples."""
+    xp = array_namespace(xy)
+    product = xx * yy
+    square = product - xy * xy
+    return xp.where(square <= _PARALLEL * product, xp.zeros_like(square), xp.sqrt(xp.abs(square)))
+
+
+def _norms_and_dots(x: Any, y: Any, A: Any, B: Any, C: Any) -> tuple[Any, Any, Any]:
+    """Give the gradients through x·y, x·x and y·y, whose derivatives are A, B and C."""
+    xp = array_namespace(A)
+    dx, dy = _products(x, y, A)
+    return dx + 2 * xp.sum(B, axis=1)[:, None] * x, dy + 2 * xp.sum(C, axis=0)[:, None] * y, 0.0
+
+
+def _arc_cosine(x: Any, y: Any, W: Any, K: Any, order: int) -> tuple[Any, Any, Any]:
+    xp = array_namespace(x)
+    xx, yy, xy = xp.sum(x * x, axis=1)[:, None], xp.sum(y * y, axis=1)[None, :], x @ y.T
+    s = _sine(xx, yy, xy)
+    rest = math.pi - angle(s, xy)
+    product = xx * yy
+    if order == 0:
+        by_dot, by_product = divide(xp.ones_like(s), s), -divide(xy, 2 * s * product)
+    elif order == 1:
+        by_dot, by_product = rest, divide(s, 2 * product)
+    else:
+        by_dot, by_product = 4 * (s + rest * xy), divide(xy * s, product) + rest
+    W = W / math.pi
+    return _norms_and_dots(x, y, W * by_dot, W * by_product * yy, W * by_product * xx)
+
+
+def _network(
+    x: Any, y: Any, W: Any, tangent: bool, depth: int, w_std: float, b_std: float, normalize: bool
+) -> tuple[Any, Any, Any]:
+    """Carry the derivatives by S(x,y), S(x,x) and S(y,y) of the input through the recursion of nngp and ntk."""
+    xp = array_namespace(x)
+    scale = 1 / x.shape[1] if normalize and x.shape[1] else 1.0
+    w, b = w_std**2, b_std**2
+    xx, yy = (scale * xp.sum(z * z, axis=1) for z in (x, y))
+    xx, yy, xy = w * xx[:, None] + b, w * yy[None, :] + b, w * scale * (x @ y.T) + b
+    own = w  # the derivative of S(x,x) by that of the input, the same for all samples
+    zeros = xp.zeros_like(xy)
+    S = [xp.full_like(xy, w), zeros, zeros]
+    T, value = list(S), xy
+    for _ in range(depth):
+        s = _sine(xx, yy, xy)
+        theta = angle(s, xy)
+        share = 0.5 - theta / (2 * math.pi)
+        steep = divide(xp.full_like(s, 1 / (2 * math.pi)), s)
+        direct = [zeros, *(-own * steep * divide(xy, 2 * side + zeros) for side in (xx, yy))]
+        T = [t * share + value * (steep * S_z + D_z) for t, S_z, D_z in zip(T, S, direct, strict=True)]
+        direct = [zeros, *(own / (4 * math.pi) * divide(s, side + zeros) for side in (xx, yy))]
+        S = [w * (share * S_z + F_z) for S_z, F_z in zip(S, direct, strict=True)]
+        T = [S_z + w * t for S_z, t in zip(S, T, strict=True)]
+        value = w * share * value
+        xy = w * (s / (2 * math.pi) + share * xy) + b
+        value = xy + value
+        xx, yy, own = w * xx / 2 + b, w * yy / 2 + b, w * own / 2
+    found = [scale * W * z for z in (T if tangent else S)]
+    return _norms_and_dots(x, y, *found)
+
+
+def _nngp(x: Any, y: Any, W: Any, K: Any, **parameters: Any) -> tuple[Any, Any, Any]:
+    return _network(x, y, W, False, **parameters)
+
+
+def _ntk(x: Any, y: Any, W: Any, K: Any, **parameters: Any) -> tuple[Any, Any, Any]:
+    return _network(x, y, W, True, **parameters)
+
+
+_BY_ELEMENTS = frozenset(["laplacian", "additive_chi2", "chi2", "sinc"])
+_RULES: dict[str, Rule] = {
+    "linear": _linear,
+    "polynomial": _polynomial,
+    "sigmoid": _sigmoid,
+    "rbf": _rbf,
+    "laplacian": _laplacian,
+    "cosine": _cosine,
+    "additive_chi2": _additive_chi2,
+    "chi2": _chi2,
+    "matern": _matern,
+    "geometric": _geometric,
+    "sinc": _sinc,
+    "arc_cosine": _arc_cosine,
+    "nngp": _nngp,
+    "ntk": _ntk,
+}
