@@ -104,7 +104,7 @@ def _check_convergence(where: str, X: Array, Y: Array | None, alpha: float, diag
             bound = 0.0
             linear = KERNELS["linear"].function
             for start in range(0, X.shape[0], _ROWS):
-                products = linear(X[start : start + _ROWS, :], X if Y is None else Y)
+                products = linear(X[start : min(X.shape[0], start + _ROWS), :], X if Y is None else Y)
                 xp = _namespace(products)
                 sizes = xp.abs(xp.where(xp.isnan(products), xp.zeros_like(products), products))
                 if sizes.shape[1]:

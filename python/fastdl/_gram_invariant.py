@@ -95,7 +95,7 @@ def _permutations(where: str, permutations: Any, d: int) -> HostArray:
     wrong = np.flatnonzero(np.any(np.sort(orders, axis=1) != np.arange(d), axis=1))
     if wrong.size:
         raise ValueError(
-            f"[{where}] expected every row of permutations to be a permutation of 0 to {d - 1}, got another row {wrong[0]}"
+            f"[{where}] expected every row of permutations to permute 0 to {d - 1}, got otherwise in row {wrong[0]}"
         )
     return orders
 

@@ -74,7 +74,7 @@ def empirical_ntk(J1: Any, J2: Any | None, evaluate: Any = None) -> Any:
     other = J1 if J2 is None else J2
     K = xp.zeros((J1.shape[0], other.shape[0]), dtype=xp.float64, device=device(J1))
     for start in range(0, J1.shape[1], _PARAMETERS):
-        part = slice(start, start + _PARAMETERS)
+        part = slice(start, min(J1.shape[1], start + _PARAMETERS))
         if evaluate is None:
             K = K + wide(J1[:, part]) @ wide(other[:, part]).T
         else:
