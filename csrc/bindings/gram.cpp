@@ -139,6 +139,11 @@ const T* values(const py::array& array, const char* name, py::ssize_t count) {
 
 struct Triple {
   py::array offsets, indices, values;
+
+  explicit Triple(const py::tuple& arrays)
+      : offsets(arrays[0].cast<py::array>()),
+        indices(arrays[1].cast<py::array>()),
+        values(arrays[2].cast<py::array>()) {}
 };
 
 template <class T>
@@ -211,13 +216,12 @@ void register_gram(py::module_& module) {
     X.itemsize() == 4 ? cntk<float>(X, Y, depth, kernel_size, pooling, out)
                       : cntk<double>(X, Y, depth, kernel_size, pooling, out);
   });
-  gram.def("sparse", [](const py::array& offsets, const py::array& indices, const py::array& x_values,
-                        const py::array& t_offsets, const py::array& t_indices, const py::array& t_values,
-                        std::int64_t n, std::int64_t m, std::int64_t d, const std::string& name,
+  gram.def("sparse", [](const py::tuple& X, const py::tuple& Y, const py::tuple& shape, const std::string& name,
                         const py::dict& parameters, bool symmetric, const py::array& out) {
     const Named named(name, parameters, out);
-    const Triple x{offsets, indices, x_values}, y{t_offsets, t_indices, t_values};
-    x_values.itemsize() == 4 ? sparse<float>(named.kernel, x, y, n, m, d, symmetric, out)
+    const Triple x(X), y(Y);
+    const auto n = shape[0].cast<std::int64_t>(), m = shape[1].cast<std::int64_t>(), d = shape[2].cast<std::int64_t>();
+    x.values.itemsize() == 4 ? sparse<float>(named.kernel, x, y, n, m, d, symmetric, out)
                              : sparse<double>(named.kernel, x, y, n, m, d, symmetric, out);
   });
   gram.def("softmax_matvec",

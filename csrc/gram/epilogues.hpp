@@ -68,7 +68,7 @@ struct Geometric {
 
 template <class T>
 struct Negative {
-  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return -sum; }
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return Vec<T>{} - sum; }  // +0, not -0
 };
 
 template <class T>
@@ -183,7 +183,7 @@ struct Angles {
 
   FASTDL_INLINE Angle<T> operator()(Vec<T> sum, Index row, Index column) const {
     const Vec<T> one = broadcast(T(1));
-    const Vec<T> cosine = sum * x_inverse[row] * load(y_inverse + column);
+    const Vec<T> cosine = sum * (load(y_inverse + column) * x_inverse[row]);
     const Vec<T> squared_sine = simd::fma(-cosine, cosine, one);
     const auto doubtful = squared_sine < broadcast(share);
     Angle<T> angle = Angle<T>::of(cosine, squared_sine);
@@ -192,20 +192,19 @@ struct Angles {
   }
 
  private:
-  // The squared sine is |y/|y| -+ x/|x||^2 corrected to second order: with e = |u - v|^2, sin^2 = e (1 - e/4).
+  // With e = |u -+ v|^2 of the unit vectors, cos = +-(1 - e/2) and sin^2 = e (1 - e/4).
   __attribute__((noinline)) void again(Angle<T>& angle, Vec<T> doubtful, Index row, Index column) const {
     const auto chosen = (simd::IntVec<T>)doubtful;
     const T* a = x.data + row * x.row_stride;
-    const double a_length = __builtin_sqrt(sum_over(x.cols, [&](Index k) { return square(a[k * x.col_stride]); }));
+    const double a_inverse = inverse_length(sum_over(x.cols, [&](Index k) { return square(a[k * x.col_stride]); }));
     for (int i = 0; i < simd::lanes<T>; ++i) {
       if (!chosen[i]) continue;
       const T* b = y.data + (column + i) * y.row_stride;
-      const double b_length = __builtin_sqrt(sum_over(x.cols, [&](Index k) { return square(b[k * y.col_stride]); }));
-      const double sign = angle.cosine[i] < 0 ? -1 : 1, ratio = sign * a_length / b_length;
-      const double apart = sum_over(x.cols, [&](Index k) {
-        return square(double(a[k * x.col_stride]) - ratio * double(b[k * y.col_stride]));
+      const double b_inverse = inverse_length(sum_over(x.cols, [&](Index k) { return square(b[k * y.col_stride]); }));
+      const double sign = angle.cosine[i] < 0 ? -1 : 1;
+      const double e = sum_over(x.cols, [&](Index k) {
+        return square(a_inverse * double(a[k * x.col_stride]) - sign * (b_inverse * double(b[k * y.col_stride])));
       });
-      const double e = apart / (a_length * a_length);
       angle.squared_sine[i] = T(e * (1 - e / 4));
       angle.cosine[i] = T(sign * (1 - e / 2));
       angle.deficit[i] = T(sign > 0 ? e / 2 : 2 - e / 2);
@@ -247,7 +246,7 @@ template <class T>
 struct Cosine {
   const T *x_inverse, *y_inverse;
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
-    return sum * x_inverse[row] * load(y_inverse + column);
+    return sum * (load(y_inverse + column) * x_inverse[row]);
   }
 };
 

@@ -12,7 +12,7 @@ void gram_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const 
   // The engine writes whole vectors along a row of its output, and packs its second operand at a cost that few rows do
   // not repay: an output whose columns are contiguous, or a short wide one, is computed as its transpose.
   const bool turned = k.row_stride == 1 ? k.col_stride != 1 : !symmetric && x.rows < 6 && x.rows < y.rows;
-  Rows<T> rows(turned ? y : x, turned ? x : y, symmetric);
+  Rows<T> rows(x, y, symmetric, turned);
   const gemm::Output<T> output{k.data, turned ? k.col_stride : k.row_stride, turned ? k.row_stride : k.col_stride};
   with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
     gemm::multiply<T>({rows.x.rows, rows.y.rows, rows.x.cols}, symmetric, rule, left, right, output, epilogue);

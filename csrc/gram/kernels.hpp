@@ -15,10 +15,12 @@ inline constexpr Index direct_features = 8;
 template <class T>
 class Rows {
  public:
-  Rows(const Matrix<const T>& x_, const Matrix<const T>& y_, bool symmetric_) : x(x_), y(y_), symmetric(symmetric_) {}
+  // turned: the rows of the output are the columns of K, and the other way round
+  Rows(const Matrix<const T>& x_, const Matrix<const T>& y_, bool symmetric_, bool turned_ = false)
+      : x(turned_ ? y_ : x_), y(turned_ ? x_ : y_), symmetric(symmetric_), turned(turned_) {}
 
   const Matrix<const T> x, y;
-  const bool symmetric;
+  const bool symmetric, turned;
 
   gemm::Strided<T> left() const { return {x.data, x.row_stride, x.col_stride}; }
   gemm::Strided<T> right() const { return {y.data, y.row_stride, y.col_stride}; }
@@ -35,9 +37,9 @@ class Rows {
   }
 
   const T* centre() {
-    T* to = arrays_.make(y.cols);
+    T* to = arrays_.make(x.cols);
     Arrays<double> sums;  // after what outlives it: scratch frames close in the order opposite to their opening
-    centre_of(y, to, sums.make(y.cols));
+    centre_of(turned ? x : y, to, sums.make(x.cols));
     return to;
   }
 

@@ -48,7 +48,7 @@ def sparse_gram(kernel: Kernel, X: Any, Y: Any, out: Array | None, values: tuple
     native = getattr(getattr(core, "gram", None), "sparse", None)
     if chosen == "native" and native is not None:
         result = target if target is not None and is_plain(target) else np.empty(shape, dtype)
-        native(*_triple(rows), *_triple(columns), *shape, d, kernel.name, parameters, result)
+        native(_triple(rows), _triple(columns), (*shape, d), kernel.name, parameters, second is None, result)
     else:
         from fastdl.reference.gram_sparse import sparse
 

@@ -82,6 +82,7 @@ inline void softmax_matvec(MatrixView<const double> Q, MatrixView<const double> 
                            double scale, MatrixView<double> out) {
   const auto q = Q.plain(), k = K.plain(), v = V.plain(), to = out.plain();
   throw_on_error(fastdl_gram_softmax_matvec_f64(&q, &k, &v, scale, &to));
+}
 
 // Images, contiguous in this order of axes. The view owns nothing.
 template <class T>
