@@ -93,7 +93,10 @@ def test_every_layout_and_given_outs(level, dtype, rng, name):
     for cut, transpose in [(np.s_[3:24, 5:23], False), (np.s_[1:43:2, 2:56:3], False), (np.s_[3:21, 5:26], True)]:
         out = field[cut].T if transpose else field[cut]
         assert compute(name, X, Y, out=out) is out
-        np.testing.assert_array_equal(out, K)
+        if transpose:  # what is computed may be the transpose, in another order of roundings
+            assert_within(out, expected, allowed)
+        else:
+            np.testing.assert_array_equal(out, K)
         out[...] = 7.5
         assert np.all(field == 7.5)
     out = np.full((21, 21), np.nan, dtype)
@@ -119,14 +122,20 @@ def test_nan_and_inf_stay_in_their_row_and_column(level, dtype, rng, name, poiso
         if np.isnan(poison):
             assert np.all(np.isnan(K[n // 2]))
         K = compute(name, bad)
-        keep = np.arange(n) != n // 2
-        np.testing.assert_array_equal(K[np.ix_(keep, keep)], alone[np.ix_(keep, keep)])
+        keep = np.ix_(np.arange(n) != n // 2, np.arange(n) != n // 2)
+        if name in ("rbf", "matern"):  # distances may be taken from a centre of the samples, which is another now
+            assert_within(K[keep], alone[keep], 2 * cases.kernel_tolerance(name, X)[keep])
+        else:
+            np.testing.assert_array_equal(K[keep], alone[keep])
         if np.isnan(poison):
             assert np.all(np.isnan(K[n // 2])) and np.all(np.isnan(K[:, n // 2]))
         bad = Y.copy()
         bad[m - 1, 0] = poison
         K = compute(name, X, bad)
-        np.testing.assert_array_equal(K[:, :-1], clean[:, :-1])
+        if name in ("rbf", "matern"):
+            assert_within(K[:, :-1], clean[:, :-1], 2 * cases.kernel_tolerance(name, X, Y)[:, :-1])
+        else:
+            np.testing.assert_array_equal(K[:, :-1], clean[:, :-1])
         if np.isnan(poison):
             assert np.all(np.isnan(K[:, -1]))
 

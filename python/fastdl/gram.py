@@ -402,9 +402,9 @@ def additive_chi2(X: Array, Y: Array | None = None, *, out: Array | None = None)
     >>> import numpy as np
     >>> from fastdl import gram
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> gram.additive_chi2(X).round(4)
-    array([[ 0.    , -1.6667],
-           [-1.6667,  0.    ]])
+    >>> gram.additive_chi2(X, X[::-1] + 1).round(4)
+    array([[-3.0857, -0.5333],
+           [-0.254 , -0.3429]])
     """
     return _compute("additive_chi2", X, Y, out)
 
