@@ -26,7 +26,10 @@ def _real(where: str, name: str, value: Any, limit: Limit | None, wanted: str) -
     if type(value) is not float:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
             raise TypeError(f"[{where}] expected {name} to be {wanted}, got {kind(value)}")
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf if value > 0 else -math.inf
     # Written so that NaN is refused too.
     if not (limit(value) if limit is not None else math.isfinite(value)):
         raise ValueError(f"[{where}] expected {name} to be {wanted}, got {value}")

@@ -87,6 +87,8 @@ def linear(X: Array, Y: Array | None = None, *, out: Array | None = None) -> Arr
     depend on the number of threads, nor on how the rows are split over several calls, to the bit. NaN and Inf reach
     only the rows and columns of the samples they are in.
 
+    Of sparse samples only the stored elements count: a NaN does not meet the zeros that are not stored.
+
     Examples
     --------
     >>> import numpy as np
