@@ -23,22 +23,20 @@ DTYPES = ("float32", "float64")
 # n, m, d of X (n, d) and Y (m, d); m is None for Y = X. Cubes, then sizes that fit no tile.
 SHAPES = (
     (256, 256, 256),
-    (512, 512, 512),
     (1024, 1024, 1024),
     (2048, 2048, 2048),
-    (1025, 1025, 1025),
     (500, 300, 2000),
     (4096, None, 512),
 )
 
 # Also with --full.
-MORE_SHAPES = ((1000, 1000, 1000), (1023, 1023, 1023))
+MORE_SHAPES = ((512, 512, 512), (1000, 1000, 1000), (1023, 1023, 1023), (1025, 1025, 1025))
 
 # The instruction sets below the widest of a machine are there for others' machines: these will do in a quick run.
 SHAPES_OF_LOWER_LEVELS = ((1024, 1024, 1024),)
 
 # No common divisor with a tile or a vector, so that every kind of edge is met.
-SWEEP = range(64, 1101, 173)
+SWEEP = range(64, 1101, 207)
 SWEEP_FULL = range(64, 1101, 7)
 
 # OpenBLAS kernels with the instructions of a level, the best first. The baseline is SSE2; of the kernels without AVX
@@ -111,14 +109,17 @@ def _group(n: int, m: int | None, d: int, dtype: str, threads: int, isa: str, se
 
 
 def groups(full: bool, isa: str) -> list[Group]:
-    """The table, then the sweep, on one instruction set."""
+    """The table, then the sweep, on one instruction set; a quick run has one thread and the sweep in float32 only."""
     widest = (isa,) == machine.levels()[-1:]
     shapes = SHAPES + MORE_SHAPES if full else SHAPES if widest else SHAPES_OF_LOWER_LEVELS
     sweep = (SWEEP_FULL if full else SWEEP) if widest else ()
-    settings = [(dtype, threads) for dtype in DTYPES for threads in reversed(machine.thread_counts())]
+    every = [(dtype, threads) for dtype in DTYPES for threads in reversed(machine.thread_counts())]
+    most = machine.thread_counts()[-1]
+    settings = [setting for setting in every if full or setting[0] == DTYPES[0] or setting[1] == most]
+    swept = [setting for setting in settings if full or setting[0] == DTYPES[0]]
     return [
         *(_group(n, m, d, dtype, threads, isa) for dtype, threads in settings for n, m, d in shapes),
-        *(_group(n, n, n, dtype, threads, isa, "sweep") for dtype, threads in settings for n in sweep),
+        *(_group(n, n, n, dtype, threads, isa, "sweep") for dtype, threads in swept for n in sweep),
     ]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import threadpoolctl
 
 import fastdl
+import foreign
 from fastdl import _dispatch
 
 HERE = Path(__file__).resolve().parent
@@ -106,8 +107,10 @@ def blas() -> dict:
 
 def versions() -> dict:
     """Versions of the language and of every library that takes part."""
-    names = ("numpy", "torch", "scikit-learn", "scipy", "threadpoolctl", "pytest-benchmark")
-    return {"python": platform.python_version(), **{name: _version(name) for name in names}, "blas": blas()}
+    names = ("numpy", "torch", "scikit-learn", "pykeops", "scipy", "threadpoolctl", "pytest-benchmark")
+    here = {name: _version(name) for name in names}
+    elsewhere = {name: foreign.version(name) for name in foreign.INTERPRETERS}
+    return {"python": platform.python_version(), **here, **elsewhere, "blas": blas()}
 
 
 def library() -> dict:

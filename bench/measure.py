@@ -22,6 +22,8 @@ PYTHON = "python"
 
 # Calls shorter than this are made in batches, or the clock would be measured.
 SHORTEST_ROUND = 1e-3
+# A call this long is no short one that was interrupted.
+LONG = 0.25
 FEWEST_ROUNDS = 5
 MOST_ROUNDS = 25
 
@@ -37,10 +39,19 @@ class Disagreement(AssertionError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A group made ready: one call without arguments a contender, and a check that raises `Disagreement`."""
+    """A group made ready: one call without arguments a contender, and a check that raises `Disagreement`.
+
+    A contender that is timed elsewhere (`foreign.py`) has a method `timed(batch)` for that, and one to `close` it.
+    """
 
     calls: dict[str, Callable[[], Any]]
-    check: Callable[[str, np.ndarray], None]
+    check: Callable[[str, Any], None]
+
+    def close(self) -> None:
+        """End what the contenders have started."""
+        for call in self.calls.values():
+            if hasattr(call, "close"):
+                call.close()
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,9 @@ class Group:
     """One call of one function on one input, by all contenders.
 
     `size` holds what the plots go by. `series` names the plot a group belongs to, "" for none. `contenders` are known
-    before `prepare` makes the inputs, so that tests can be listed without the memory being used.
+    before `prepare` makes the inputs, so that tests can be listed without the memory being used. `flops` are those of
+    matrix products, `entries` those of a Gram matrix, `terms` what is summed up in them; 0 where there are none. With
+    one round, for calls of minutes, the check is the only warm-up.
     """
 
     family: str
@@ -62,6 +75,9 @@ class Group:
     series: str = ""
     symmetric: bool = False
     isa: str = ""
+    entries: float = 0.0
+    terms: float = 0.0
+    rounds: int = FEWEST_ROUNDS
 
     @property
     def label(self) -> str:
@@ -72,7 +88,7 @@ class Group:
 
     def describe(self) -> dict:
         """What a record says of the group, besides the timings."""
-        names = ("family", "function", "size", "dtype", "threads", "flops", "series", "symmetric", "isa")
+        names = ("family", "function", "size", "dtype", "threads", "flops", "entries", "series", "symmetric", "isa")
         return {"label": self.label, **{name: getattr(self, name) for name in names}}
 
 
@@ -99,6 +115,8 @@ def same_threads(count: int) -> Iterator[None]:
 
 def _time(call: Callable[[], Any], batch: int) -> float:
     """Seconds of a call, the average over a batch."""
+    if hasattr(call, "timed"):
+        return call.timed(batch)
     repeats = range(batch)
     begin = time.perf_counter()
     for _ in repeats:
@@ -106,18 +124,22 @@ def _time(call: Callable[[], Any], batch: int) -> float:
     return (time.perf_counter() - begin) / batch
 
 
-def _batch(call: Callable[[], Any]) -> int:
-    """How many calls make a round that is long enough to be timed."""
+def _batch(call: Callable[[], Any]) -> tuple[int, float]:
+    """How many calls make a round that is long enough to be timed, and about how long one call takes."""
     batch = 1
     while True:
-        # The best of three: a call that was interrupted must not pass for a long one.
-        seconds = min(_time(call, batch) for _ in range(3))
+        seconds = _time(call, batch)
+        if seconds < LONG:
+            # The best of three: a call that was interrupted must not pass for a long one.
+            seconds = min(seconds, _time(call, batch), _time(call, batch))
         if seconds * batch >= SHORTEST_ROUND:
-            return batch
+            return batch, seconds
         batch = min(10 * batch, max(batch + 1, math.ceil(1.2 * SHORTEST_ROUND / max(seconds, 1e-9))))
 
 
-def interleave(calls: dict[str, Callable[[], Any]], seconds: float, settle: float) -> dict[str, tuple[list, int]]:
+def interleave(
+    calls: dict[str, Callable[[], Any]], seconds: float, settle: float, fewest: int = FEWEST_ROUNDS
+) -> dict[str, tuple[list, int]]:
     """Time all calls by turns, so that whatever else the machine does meets all of them alike.
 
     Parameters
@@ -125,9 +147,11 @@ def interleave(calls: dict[str, Callable[[], Any]], seconds: float, settle: floa
     calls : dict
         What to time, by name.
     seconds : float
-        Begin no further round after this; at least `FEWEST_ROUNDS` are made.
+        Begin no further round after this.
     settle : float
         Pause before each turn.
+    fewest : int
+        How many rounds are made at least. With 1 just one is made, of one call, and nothing before it.
 
     Returns
     -------
@@ -138,28 +162,34 @@ def interleave(calls: dict[str, Callable[[], Any]], seconds: float, settle: floa
     collecting = gc.isenabled()
     gc.disable()
     try:
-        batches = {name: _batch(call) for name, call in calls.items()}
-        stop = time.perf_counter() + seconds
+        # One round is for calls of minutes, which are not repeated to find out that they are long.
+        tried = {name: (1, math.inf) if fewest == 1 else _batch(call) for name, call in calls.items()}
+        stop = time.perf_counter() + (seconds if fewest > 1 else 0.0)
         for turn in range(MOST_ROUNDS):
-            if turn >= FEWEST_ROUNDS and time.perf_counter() >= stop:
+            if turn >= fewest and time.perf_counter() >= stop:
                 break
             # There and back, so that nobody always follows the same neighbour.
             for name in list(calls)[:: 1 if turn % 2 == 0 else -1]:
                 if settle:
                     time.sleep(settle)
+                batch, expected = tried[name]
                 # Untimed, to wake the contender's threads and bring its inputs back into the caches. A call that fills
                 # a round many times over does not notice, and would only double the wait.
-                if not durations[name] or durations[name][0] < 50 * SHORTEST_ROUND:
-                    calls[name]()
-                durations[name].append(_time(calls[name], batches[name]))
+                if expected < 50 * SHORTEST_ROUND:
+                    _time(calls[name], 1)
+                durations[name].append(_time(calls[name], batch))
     finally:
         if collecting:
             gc.enable()
-    return {name: (durations[name], batches[name]) for name in calls}
+    return {name: (durations[name], tried[name][0]) for name in calls}
 
 
 def as_numpy(result: Any) -> np.ndarray:
-    """The result of any contender, to be compared."""
+    """The result of any contender, to be compared; several arrays as one, end to end."""
+    if isinstance(result, dict):
+        result = tuple(result.values())
+    if isinstance(result, tuple):
+        return np.concatenate([np.ravel(as_numpy(part)) for part in result if part is not None])
     return result.numpy() if hasattr(result, "numpy") else np.asarray(result)
 
 
@@ -167,11 +197,14 @@ def measure(group: Group, seconds: float) -> dict[str, tuple[list, int]]:
     """Check that all contenders of a group agree, then time them."""
     with same_threads(group.threads):
         prepared = group.prepare()
-        if tuple(prepared.calls) != group.contenders:
-            raise RuntimeError(f"{group.label}: announced {group.contenders}, prepared {tuple(prepared.calls)}")
-        for name, call in prepared.calls.items():
-            prepared.check(name, as_numpy(call()))
-        return interleave(prepared.calls, seconds, SETTLE if group.threads > 1 else 0.0)
+        try:
+            if tuple(prepared.calls) != group.contenders:
+                raise RuntimeError(f"{group.label}: announced {group.contenders}, prepared {tuple(prepared.calls)}")
+            for name, call in prepared.calls.items():
+                prepared.check(name, as_numpy(call()))
+            return interleave(prepared.calls, seconds, SETTLE if group.threads > 1 else 0.0, group.rounds)
+        finally:
+            prepared.close()
 
 
 class ReplayedClock:

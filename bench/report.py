@@ -11,6 +11,9 @@ from pathlib import Path
 OURS, REFERENCE, PYTHON = "fastdl", "reference", "python"
 NOT_RIVALS = (OURS, REFERENCE, PYTHON)
 
+# Whose versions a reader wants to know.
+LIBRARIES = ("numpy", "torch", "scikit-learn", "pykeops", "neural-tangents")
+
 # Families whose table is of GF/s by instruction set and threads; all others have one of times.
 RATE_FAMILIES = ("engine",)
 
@@ -24,6 +27,8 @@ COLORS = {
     "numpy": "tab:blue",
     "torch": "tab:orange",
     "sklearn": "tab:green",
+    "keops": "tab:purple",
+    "neural-tangents": "tab:brown",
 }
 
 
@@ -55,9 +60,15 @@ def best(group: dict, contender: str) -> float | None:
 
 
 def rate(group: dict, contender: str = OURS) -> float | None:
-    """GF/s of a contender."""
+    """GF/s of a contender, where there are products to count."""
     value = best(group, contender)
-    return None if value is None else group["flops"] / value / 1e9
+    return group["flops"] / value / 1e9 if value and group["flops"] else None
+
+
+def entry_rate(group: dict) -> float | None:
+    """Entries of a Gram matrix a second, in billions: ours, and None where there are none."""
+    value = best(group, OURS)
+    return group["entries"] / value / 1e9 if value and group.get("entries") else None
 
 
 def rivals(group: dict) -> list[str]:
@@ -84,11 +95,14 @@ def share(record: dict, group: dict) -> float | None:
 
 
 def size(group: dict) -> str:
-    """Shapes as a reader expects them: of X and, unless it is X again, of Y."""
-    n, m, d = (group["size"].get(name) for name in ("n", "m", "d"))
-    if None in (n, m, d):
-        return " ".join(f"{name}={value}" for name, value in group["size"].items())
-    return f"{n}x{d}, symmetric" if group["symmetric"] else f"{n}x{d}, {m}x{d}"
+    """Shapes as a reader expects them: of X and, unless it is X again, of Y; then whatever else tells cases apart."""
+    sizes = dict(group["size"])
+    n, m, d = (sizes.get(name) for name in ("n", "m", "d"))
+    parts = []
+    if None not in (n, m, d):
+        parts.append(f"{n}x{d}, symmetric" if group["symmetric"] else f"{n}x{d}, {m}x{d}")
+        sizes = {name: value for name, value in sizes.items() if name not in ("n", "m", "d")}
+    return ", ".join(parts + [f"{name}={value}" for name, value in sizes.items()])
 
 
 def fixed(value: float | None, digits: int = 1) -> str:
@@ -116,7 +130,8 @@ def time_table(record: dict, family: str) -> Table:
     others = list(dict.fromkeys(name for group in groups for name in (PYTHON, *rivals(group))))
     if not any(PYTHON in group["contenders"] for group in groups):
         others.remove(PYTHON)
-    header = ["function", "size", "dtype", "ours", "reference", *others, "best rival / ours", "GF/s", "of peak"]
+    header = ["function", "size", "dtype", "ours", "reference", *others, "best rival / ours"]
+    header += ["GF/s", "of peak", "Gentries/s"]
     rows = [
         [
             group["function"],
@@ -126,6 +141,7 @@ def time_table(record: dict, family: str) -> Table:
             times(ratio(group)),
             fixed(rate(group)),
             percent(share(record, group)),
+            fixed(entry_rate(group), 3),
         ]
         for group in groups
     ]
@@ -247,7 +263,7 @@ def description(record: dict) -> list[str]:
         f"fastdl {library['version']} ({record['commit']}{dirty}), {library['build'] or 'not compiled'}; "
         f"instruction sets {', '.join(library['isas']) or 'none'}",
         f"Python {versions['python']}, "
-        + ", ".join(f"{name} {versions[name]}" for name in ("numpy", "torch", "scikit-learn") if versions.get(name))
+        + ", ".join(f"{name} {versions[name]}" for name in LIBRARIES if versions.get(name))
         + f"; NumPy's BLAS: {blas['internal_api']} {blas['version']} ({blas['architecture']})",
         f"{record['date']}, {record['mode']} run of {record['seconds']:.0f} s, {load}",
         f"peaks by {peaks['method']}:",
@@ -293,7 +309,8 @@ def text(record: dict) -> str:
 HOW = """\
 Times are the best of at least five rounds; medians and spreads are in the record. All contenders of a row have the
 same threads, types and inputs, run by turns after a warm-up, and agreed within an error bound before they were timed.
-Ratios above 1 mean that fastdl is faster. GF/s are ours; of a symmetric result one triangle is counted, for everyone.
+Ratios above 1 mean that fastdl is faster. GF/s are ours, of the matrix products alone, and Gentries/s billions of
+entries of K, whatever an entry takes; of a symmetric result one triangle is counted, for everyone.
 The share of peak is of what the processor was measured to reach with the same instructions and threads."""
 
 
@@ -354,7 +371,7 @@ def plot(record: dict, family: str, path: Path) -> bool:
     panels: dict[tuple, list[dict]] = {}
     for group in of_family(record, family):
         if group["series"]:
-            column = group["threads"] if by_rate else group["series"]
+            column = group["threads"] if by_rate else (group["function"], group["series"])
             panels.setdefault((group["dtype"], column, group["isa"]), []).append(group)
     if not panels:
         return False
@@ -377,7 +394,7 @@ def plot(record: dict, family: str, path: Path) -> bool:
         else:
             _draw(axes, _curves(groups, series, best))
             other = ", ".join(
-                f"{name} = {value}" for name, value in groups[0]["size"].items() if name in "nd" and name != series
+                f"{name} = {value}" for name, value in groups[0]["size"].items() if name not in ("m", series)
             )
             axes.set(xscale="log", yscale="log", xlabel=series, ylabel="seconds")
             axes.set_title(f"{groups[0]['function']} {dtype}, {other}, threads {groups[0]['threads']}")

@@ -156,8 +156,10 @@ def expected_seconds(groups: list[measure.Group], peaks: dict) -> float:
     total = 0.0
     for group in groups:
         rates = peaks["gflops"].get(group.isa, {}).get(group.dtype, {})
-        # Half of peak is common; checks and warm-up cost about as much as three more rounds.
-        call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0))
+        # Half of peak is common, and 100 million entries a second, or two billion terms; checks and warm-up cost about
+        # as much as three more rounds.
+        call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0)) + group.entries / 1e8
+        call += 0.0 if group.flops else group.terms / 2e9
         total += 0.5 + len(group.contenders) * (measure.FEWEST_ROUNDS + 3) * call
     return total
 

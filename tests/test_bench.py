@@ -95,8 +95,9 @@ def test_a_run_records_what_it_promises(suite, ran):
     families = {group["family"] for group in record["timings"]}
     assert families == ({"gram", "engine"} if suite["machine"].levels() else {"gram"})
     for group in record["timings"]:
-        assert {"fastdl", "numpy"} <= set(group["contenders"])
-        assert group["flops"] > 0
+        assert "fastdl" in group["contenders"]
+        assert group["function"] not in ("gram.linear", "engine") or "numpy" in group["contenders"]
+        assert group["flops"] > 0 or group["entries"] > 0
         for timing in group["contenders"].values():
             assert 0 < timing["best"] <= timing["median"]
             assert timing["rounds"] >= 5
@@ -131,7 +132,7 @@ def group(suite, monkeypatch):
     """The smallest case, against NumPy only: other rivals take long to import and change settings as they do."""
     rivals = sys.modules["rivals"]
     monkeypatch.setattr(rivals, "installed", lambda function: {"numpy": rivals.numpy_linear})
-    case = suite["bench_gram"].BENCH[0]
+    case = suite["bench_gram"].gram_bench.SMALLEST
     return suite["bench_gram"]._group(case, "float32", suite["machine"].active_level())
 
 
@@ -179,6 +180,116 @@ def test_a_wrong_contender_fails_its_group(suite, tmp_path):
     (failure,) = record["failed"]
     assert "float64" in failure["label"]
     assert "NumPy differ" in failure["message"]
+
+
+def test_every_case_has_a_formula_and_a_bound(suite):
+    # The arguments of all three are the case's own; the sizes are large, so that nothing is computed here.
+    cases = suite["bench_gram"].gram_bench
+    further = [cases.kernel(name, *shape) for name in cases.PAIRWISE for shape in cases.SHAPES]
+    everything = [*cases.GOALS, cases.SMALLEST, cases.LARGEST, *cases.LINEAR, *further, *cases.OTHERS]
+    for case in everything:
+        assert callable(case.formula) and callable(case.bound)
+        assert case.function in sys.modules["rivals"].RIVALS
+        assert case.flops or case.entries or case.terms
+    names = {case.name for case in everything}
+    public = {name for name in getattr(suite["bench_gram"].fastdl.gram, "__all__", ()) if name != "gram"}
+    assert public <= names, "no benchmark"
+    for name, shapes in [(name, cases.SHAPES) for name in cases.PAIRWISE]:
+        assert all(n * (m or n) * d >= 1e7 for n, m, d in shapes), name
+
+
+def small_cases(cases):
+    """Every kind of case once, small."""
+    yield from (cases.kernel(name, 9, m, 5) for name in cases.PAIRWISE for m in (None, 7))
+    yield cases.kernel("matern", 9, None, 5, nu=2.5)
+    yield cases.kernel("geometric", 9, 7, 5, alpha=0.9)
+    yield cases.kernel("sinc", 9, 7, 3, omega=1.0)
+    yield cases.kernel("arc_cosine", 9, 7, 5, order=1)
+    yield cases.kernel("nngp", 9, 7, 5, depth=2, w_std=1.5, b_std=0.1)
+    yield cases.kernel("ntk", 9, None, 5, depth=2)
+    yield from (cases.matvec(9, 5), cases.matvec_vjp(9, 7, 5), cases.softmax_matvec(9, 7, 5), cases.cntk(3, 2, 4, 2))
+    yield from (cases.on_grams("hsic", 9, unbiased=True), cases.on_grams("cka", 9), cases.on_grams("center", 9))
+    yield from (cases.feature_gram(2, 3, 4, True), cases.empirical_ntk(5, 99), cases.invariant(5, 4, 3))
+    yield from (cases.distance(9, 7, 5), cases.diag(9, 5, "polynomial"))
+
+
+def test_contenders_agree_and_wrong_ones_are_found(suite, dtype):
+    # In this process only what is quick to import and changes no settings: NumPy, and ourselves.
+    bench_gram, rivals = suite["bench_gram"], sys.modules["rivals"]
+    for case in small_cases(bench_gram.gram_bench):
+        inputs = case.make(np.random.default_rng(7), dtype)
+        check = bench_gram.check_against(case, inputs)
+        numpy_rivals = [maker for name, _, maker in rivals.RIVALS[case.function] if name == "numpy"]
+        calls = [maker(**inputs) for maker in numpy_rivals]
+        if hasattr(bench_gram.fastdl.gram, case.name):
+            calls.append(bench_gram._ours(case, inputs))
+        # The formula in the type itself stands for those who have no rival here.
+        calls.append(lambda case=case, inputs=inputs: case.formula(**inputs))
+        for call in calls:
+            with np.errstate(all="ignore"):
+                result = suite["measure"].as_numpy(call())
+            check("someone", result)
+            wrong = result.copy()
+            # cntk and what goes by an angle next to parallel have the widest bounds.
+            wrong.flat[-1] += 0.05 * np.abs(result).max()
+            with pytest.raises(suite["measure"].Disagreement, match="someone is off"):
+                check("someone", wrong)
+
+
+def test_rows_stand_for_a_large_result(suite, monkeypatch):
+    bench_gram = suite["bench_gram"]
+    monkeypatch.setattr(bench_gram, "CHECK_BUDGET", 100)
+    case = bench_gram.gram_bench.kernel("rbf", 40, None, 3)
+    inputs = case.make(np.random.default_rng(7), np.dtype("float32"))
+    check = bench_gram.check_against(case, inputs)
+    result = case.formula(**inputs)
+    check("first", result)
+    check("second", result)
+    wrong = result.copy()
+    wrong[17, 5] += 0.01  # in no row that is computed independently
+    with pytest.raises(suite["measure"].Disagreement, match="second is off"):
+        check("second", wrong)
+    with pytest.raises(suite["measure"].Disagreement, match="shape"):
+        check("second", result[:, :-1])
+
+
+def test_foreign_rivals_are_timed_where_they_run(suite, tmp_path, monkeypatch):
+    # A worker of our own stands in for one that is not installed here.
+    foreign = sys.modules["foreign"]
+    (tmp_path / "foreign_worker.py").write_text(
+        (BENCH / "foreign_worker.py")
+        .read_text()
+        .replace("call = neural_tangents(function,", "call = stand_in(function,")
+        .replace("def main(", "def stand_in(function, X, depth):\n    return lambda: depth * X\n\n\ndef main(")
+    )
+    monkeypatch.setattr(foreign, "HERE", tmp_path)
+    monkeypatch.setenv("FASTDL_NT_PYTHON", sys.executable)
+    X = np.arange(6, dtype=np.float32).reshape(2, 3)
+    call = foreign.ForeignCall("neural-tangents", "ntk", {"X": X, "depth": 2})
+    try:
+        assert np.array_equal(call(), 2 * X)
+        durations, batch = suite["measure"].interleave({"foreign": call}, seconds=0.0, settle=0.0)["foreign"]
+        assert len(durations) == 5 and batch > 1
+        assert 0 < min(durations) < 1e-3
+    finally:
+        call.close()
+    assert call._process.returncode == 0
+    assert not Path(call._folder.name).exists()
+
+
+def test_a_foreign_rival_that_is_not_there_is_left_out(suite, tmp_path, monkeypatch):
+    foreign = sys.modules["foreign"]
+    monkeypatch.setenv("FASTDL_NT_PYTHON", str(tmp_path / "nothing"))
+    foreign.version.cache_clear()
+    assert foreign.version("neural-tangents") is None
+    assert "neural-tangents" not in sys.modules["rivals"].installed("gram.ntk")
+    foreign.version.cache_clear()
+
+
+def test_long_calls_are_made_once(suite):
+    calls = []
+    result = suite["measure"].interleave({"long": lambda: calls.append(1)}, seconds=9.0, settle=0.0, fewest=1)
+    assert len(calls) == 1 and len(result["long"][0]) == 1
 
 
 def test_turns_are_taken(suite):

@@ -1,0 +1,258 @@
+"""What of fastdl.gram is benchmarked: a line a case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cases import gram_formulas as formulas
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """One call of one function of fastdl.gram, by name, on inputs made from a seed.
+
+    `arrays` gives the arguments that are arrays; `parameters` are the others. `rows_of` names the argument whose rows
+    are the rows of the result, so that some of them are enough for a check: "" if there is none. Of a symmetric result
+    one triangle with its diagonal is counted, in `flops` (0 where there is no matrix product to count) and in
+    `entries` (0 where the result is no Gram matrix). `rivals` limits who takes part; `rounds` is for calls so long that
+    they cannot be repeated.
+    """
+
+    name: str
+    size: dict[str, int]
+    arrays: Callable[[np.random.Generator, np.dtype], dict[str, np.ndarray]]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    rows_of: str = ""
+    flops: float = 0.0
+    entries: float = 0.0
+    terms: float = 0.0
+    symmetric: bool = False
+    rivals: tuple[str, ...] = ()
+    rounds: int = 0
+
+    @property
+    def function(self) -> str:
+        return f"gram.{self.name}"
+
+    @property
+    def formula(self) -> Callable[..., Any]:
+        return getattr(formulas, self.name)
+
+    @property
+    def bound(self) -> Callable[..., Any]:
+        return getattr(formulas, f"{self.name}_bound")
+
+    def make(self, rng: np.random.Generator, dtype: np.dtype) -> dict[str, Any]:
+        """All arguments of the call."""
+        return {**self.arrays(rng, dtype), **self.parameters}
+
+
+# ---- samples ----
+def normal(rng, shape, dtype):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def positive(rng, shape, dtype):
+    """Histograms: half of the entries are zero."""
+    return np.maximum(0, rng.standard_normal(shape)).astype(dtype)
+
+
+def in_ball(rng, shape, dtype):
+    """Shorter than 1, as geometric wants its samples."""
+    X = rng.standard_normal(shape)
+    return (0.9 * X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
+
+
+SAMPLES = {"additive_chi2": positive, "chi2": positive, "geometric": in_ball}
+
+# Those that are no function of a matrix product: entries are counted, not flops.
+WITHOUT_PRODUCT = ("laplacian", "additive_chi2", "chi2", "sinc")
+
+
+def _samples(name: str, n: int, m: int | None, d: int):
+    draw = SAMPLES.get(name, normal)
+
+    def arrays(rng, dtype):
+        X = draw(rng, (n, d), dtype)
+        return {"X": X} if m is None else {"X": X, "Y": draw(rng, (m, d), dtype)}
+
+    return arrays
+
+
+def kernel(name: str, n: int, m: int | None, d: int, **parameters: Any) -> BenchCase:
+    """Take K of X (n, d), and of Y (m, d) unless m is None."""
+    pairs = n * (n + 1) / 2 if m is None else float(n * m)
+    # What tells apart two cases of a size.
+    told = {key: value for key, value in parameters.items() if isinstance(value, int | float)}
+    return BenchCase(
+        name,
+        {"n": n, "m": n if m is None else m, "d": d, **told},
+        _samples(name, n, m, d),
+        parameters,
+        "X",
+        0.0 if name in WITHOUT_PRODUCT else 2 * pairs * d,
+        pairs,
+        pairs * d,
+        m is None,
+    )
+
+
+def matvec(n: int, d: int, rivals: tuple[str, ...] = (), rounds: int = 0) -> BenchCase:
+    """Take K v with the rbf kernel, v not negative: a sum that cancels would say nothing of its terms."""
+
+    def arrays(rng, dtype):
+        return {"X": normal(rng, (n, d), dtype), "v": rng.random((n, 1)).astype(dtype)}
+
+    # Every entry is needed: whether it is taken twice, and saved once, is an algorithm's own affair.
+    count = float(n) * n
+    flops = 2 * count * (d + 1)
+    size = {"n": n, "m": n, "d": d}
+    return BenchCase("matvec", size, arrays, {}, "X", flops, count, count * d, True, rivals, rounds)
+
+
+def matvec_vjp(n: int, m: int, d: int) -> BenchCase:
+    def arrays(rng, dtype):
+        X, Y = normal(rng, (n, d), dtype), normal(rng, (m, d), dtype)
+        return {"X": X, "v": rng.random(m).astype(dtype), "grad": rng.random(n).astype(dtype), "Y": Y}
+
+    count = float(n) * m
+    return BenchCase("matvec_vjp", {"n": n, "m": m, "d": d}, arrays, {}, "", 0.0, count, count * d)
+
+
+def softmax_matvec(n: int, m: int, d: int) -> BenchCase:
+    def arrays(rng, dtype):
+        return {name: normal(rng, (rows, d), dtype) for name, rows in (("Q", n), ("K", m), ("V", m))}
+
+    count = float(n) * m
+    return BenchCase("softmax_matvec", {"n": n, "m": m, "d": d}, arrays, {}, "Q", 4 * count * d, count, count * d)
+
+
+def cntk(n: int, channels: int, side: int, depth: int) -> BenchCase:
+    def arrays(rng, dtype):
+        return {"X": normal(rng, (n, channels, side, side), dtype)}
+
+    pairs = n * (n + 1) / 2
+    size = {"n": n, "channels": channels, "side": side, "depth": depth}
+    # Each pair of images has side⁴ entries in each layer, with a filter and an angle for each.
+    return BenchCase("cntk", size, arrays, {"depth": depth}, "X", 0.0, pairs, pairs * side**4 * depth * 9, True)
+
+
+def on_grams(name: str, n: int, **parameters: Any) -> BenchCase:
+    """Take a function of one or two Gram matrices."""
+
+    def arrays(rng, dtype):
+        K, L = (formulas.rbf(rng.standard_normal((n, 8))).astype(dtype) for _ in range(2))
+        return {"K": K} if name == "center" else {"K": K, "L": L}
+
+    return BenchCase(name, {"n": n}, arrays, parameters, terms=float(n * n))
+
+
+def feature_gram(count: int, channels: int, side: int, center: bool) -> BenchCase:
+    def arrays(rng, dtype):
+        return {"x": normal(rng, (count, channels, side, side), dtype)}
+
+    size = {"n": count, "channels": channels, "side": side, "center": int(center)}
+    flops = float(count * channels * (channels + 1) * side**2)
+    return BenchCase("feature_gram", size, arrays, {"center": center}, "", flops, terms=flops)
+
+
+def empirical_ntk(n: int, p: int) -> BenchCase:
+    def arrays(rng, dtype):
+        return {"J1": normal(rng, (n, p), dtype)}
+
+    flops = float(n * (n + 1) * p)
+    return BenchCase("empirical_ntk", {"n": n, "m": n, "d": p}, arrays, {}, "J1", flops, terms=flops, symmetric=True)
+
+
+def invariant(n: int, m: int, d: int) -> BenchCase:
+    """Take the cyclic group of order d, on its d features."""
+    case = kernel("invariant", n, m, d)
+    permutations = np.add.outer(np.arange(d), np.arange(d)) % d
+    count = float(n) * m * d
+    return BenchCase(
+        "invariant", case.size, case.arrays, {"permutations": permutations}, "X", 2 * count * d, float(n) * m, count * d
+    )
+
+
+def diag(n: int, d: int, name: str) -> BenchCase:
+    return BenchCase("diag", {"n": n, "d": d}, _samples(name, n, None, d), {"kernel": name}, "X", terms=float(n * d))
+
+
+def distance(n: int, m: int, d: int) -> BenchCase:
+    case = kernel("distance", n, m, d)
+    return BenchCase("distance", case.size, case.arrays, {}, "X", case.flops, case.entries, case.terms)
+
+
+# ---- what is run ----
+# The rows the project's goals are stated for.
+GOALS = (
+    kernel("rbf", 4096, None, 128),
+    kernel("laplacian", 1024, None, 128),
+    kernel("ntk", 4096, None, 128, depth=2),
+    kernel("linear", 4096, None, 512),
+    matvec(20000, 16, rivals=("keops",)),
+)
+
+# A call that does next to nothing.
+SMALLEST = kernel("linear", 8, None, 8)
+
+# Once is enough, and all that there is time for.
+LARGEST = matvec(200000, 16, rivals=("keops",), rounds=1)
+
+LINEAR = (
+    kernel("linear", 128, 128, 128),
+    kernel("linear", 1024, 1024, 1024),
+    kernel("linear", 2048, 2048, 2048),
+)
+
+# n, m, d: no multiple of a tile or a vector; few features and many; square, tall and wide.
+SHAPES = (
+    (3001, 2003, 2),
+    (2999, None, 3),
+    (1021, 997, 17),
+    (523, 509, 1000),
+    (1025, None, 129),
+    (4099, 67, 100),
+)
+PAIRWISE = ("rbf", "polynomial", "sigmoid", "cosine", "laplacian", "chi2", "additive_chi2")
+
+OTHERS = (
+    kernel("matern", 2001, None, 16, nu=1.5),
+    kernel("matern", 1501, 1003, 16, nu=2.5),
+    kernel("matern", 1501, 1003, 16, nu=math.inf),
+    kernel("geometric", 2001, None, 64, alpha=0.9),
+    kernel("sinc", 1501, 1003, 3, omega=1.0),
+    kernel("arc_cosine", 2001, None, 64, order=1),
+    kernel("nngp", 2001, None, 64, depth=3, w_std=1.5, b_std=0.1),
+    kernel("ntk", 1501, 1003, 64, depth=3, w_std=1.5, b_std=0.1),
+    cntk(16, 3, 16, depth=3),
+    softmax_matvec(4096, 4096, 64),
+    on_grams("hsic", 2001, unbiased=True),
+    on_grams("cka", 2001),
+    on_grams("center", 2001),
+    feature_gram(8, 64, 56, center=False),
+    feature_gram(8, 64, 56, center=True),
+    empirical_ntk(256, 100_003),
+    invariant(301, 203, 16),
+    matvec(5003, 16),
+    matvec_vjp(2001, 1503, 16),
+    distance(1501, 1003, 16),
+    diag(100_001, 16, "polynomial"),
+)
+
+# Time against size, symmetric, the everyday call: name of the axis, how to make a case, points, and all points. Powers
+# of two; with --full also their odd neighbours.
+LENGTHS = (16, 31, 64, 127, 256, 511, 1024, 2047, 4096)
+FEATURES = (2, 3, 4, 8, 15, 16, 33, 64, 127, 256, 513, 1024, 2048)
+SERIES = (
+    ("n", lambda n: kernel("linear", n, None, 128), (64, 512, 4096), (*LENGTHS, 8191)),
+    ("n", lambda n: kernel("rbf", n, None, 128), (16, 64, 256, 1024, 2048), LENGTHS),
+    ("d", lambda d: kernel("rbf", 1024, None, d), (4, 64, 1024), FEATURES),
+    ("n", lambda n: kernel("laplacian", n, None, 128), (64, 512), LENGTHS[:-1]),
+    ("n", lambda n: kernel("ntk", n, None, 128, depth=2), (), LENGTHS),
+)
