@@ -8,7 +8,7 @@ STRICT := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON
 SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help build bench rivals bench-rivals test test-cpp test-python test-cuda test-aarch64 test-avx512 \
+.PHONY: help build bench rivals bench-rivals accuracy test test-cpp test-python test-cuda test-aarch64 test-avx512 \
   test-no-native test-freethreaded lint format asan clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -30,10 +30,25 @@ bench: build ## benchmark against references and installed rivals; ARGS="--full 
 	$(BIN)/python -m fastdl bench $(ARGS)
 
 $(VENV)/.rivals: $(VENV)/.environment
-	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0 scikit-learn
+	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0 scikit-learn pykeops
+	touch $@
+
+# neural-tangents was last released for a JAX that wants NumPy 1 and, for its wheels, Python 3.9 to 3.12: it lives in an
+# environment of its own, in which bench/foreign.py times it. Another one is named by FASTDL_NT_PYTHON. NT_BASE is what
+# it is made with. Where it cannot be installed the other rivals still run.
+NT_BASE ?= $(PYTHON)
+build/neural-tangents/.installed:
+	$(NT_BASE) -m venv build/neural-tangents
+	build/neural-tangents/bin/python -m pip install -q --disable-pip-version-check "neural-tangents==0.6.5" "jax==0.4.25" "jaxlib==0.4.25" \
+	  "numpy<2" "scipy<1.13"
 	touch $@
 
 rivals: $(VENV)/.rivals ## install the libraries fastdl is measured against
+	-$(MAKE) build/neural-tangents/.installed
+
+accuracy: build ## measure the accuracy of every kernel and write docs/accuracy.md
+	$(BIN)/python -m pip install -q --disable-pip-version-check mpmath
+	$(BIN)/python bench/accuracy.py
 
 bench-rivals: rivals bench ## the same with the rivals installed first
 

@@ -21,7 +21,7 @@ LARGEST_LOOP = 1e5
 
 # The reference is written for reading: beyond so many terms it takes seconds, or more memory than there is. Where all
 # is a matrix product it goes further.
-LARGEST_REFERENCE = 3e8
+LARGEST_REFERENCE = 5e7
 PRODUCTS = ("linear", "empirical_ntk", "feature_gram")
 
 # How many terms an independent computation in a wider type may have: about half a second.

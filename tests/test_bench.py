@@ -30,13 +30,14 @@ def suite():
     before, path = set(sys.modules), list(sys.path)
     sys.path.insert(0, str(BENCH))
     try:
+        import accuracy
         import bench_gram
         import machine
         import measure
         import report
         import run
 
-        yield {module.__name__: module for module in (bench_gram, machine, measure, report, run)}
+        yield {module.__name__: module for module in (accuracy, bench_gram, machine, measure, report, run)}
     finally:
         sys.path[:] = path
         for name in set(sys.modules) - before:
@@ -286,6 +287,32 @@ def test_a_foreign_rival_that_is_not_there_is_left_out(suite, tmp_path, monkeypa
     foreign.version.cache_clear()
 
 
+def test_accuracy_is_measured_against_more_digits(suite, monkeypatch):
+    accuracy = suite["accuracy"]
+    monkeypatch.setattr(accuracy, "KERNELS", {"linear": ("linear", {}, "any"), "other": ("no_such_kernel", {}, "any")})
+    worst = accuracy.worst_errors(features=(3, 17))
+    assert {label for label, _, _ in worst} == {"linear"}
+    for errors in worst.values():
+        assert set(errors) == {*suite["machine"].levels(), "reference"}
+        assert all(0 <= error <= 17 for error in errors.values())
+    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], {"float32": (0.01, 0.02)})
+    assert "| linear | offset |" in text and "| float32 | 10.0 ms | 20.0 ms | 2.00 |" in text
+    monkeypatch.setattr(accuracy, "compute", lambda *arguments: np.full((33, 47), np.nan))
+    assert all(error == np.inf for errors in accuracy.worst_errors(features=(3,)).values() for error in errors.values())
+
+
+@pytest.mark.parametrize("name", ["arc_cosine", "nngp", "ntk"])
+def test_many_digits_are_the_formulas(suite, name, rng):
+    # Two computations that share nothing: 50 digits, and extended precision; angles here are far from parallel.
+    pytest.importorskip("mpmath")
+    accuracy = suite["accuracy"]
+    parameters = {"order": 2} if name == "arc_cosine" else {"depth": 2, "w_std": 1.5, "b_std": 0.1}
+    X, Y = rng.standard_normal((4, 6)), rng.standard_normal((3, 6))
+    truth = accuracy.many_digits(name, X, Y, parameters)
+    formula = getattr(accuracy.formulas, name)(X, Y, **parameters)
+    assert np.allclose(np.asarray(truth, dtype=np.float64), formula, rtol=1e-13)
+
+
 def test_long_calls_are_made_once(suite):
     calls = []
     result = suite["measure"].interleave({"long": lambda: calls.append(1)}, seconds=9.0, settle=0.0, fewest=1)
@@ -322,7 +349,7 @@ def test_what_is_done_is_kept_when_interrupted(suite, peaks, tmp_path, monkeypat
 
     monkeypatch.setattr(suite["machine"], "peaks", lambda seconds: peaks)
     monkeypatch.setattr(suite["run"].Progress, "advance", interrupt)
-    assert suite["run"].main(["gram", "--output", str(tmp_path)]) == suite["run"].INTERRUPTED
+    assert suite["run"].main(["gram", "--case", SMALL, "--output", str(tmp_path)]) == suite["run"].INTERRUPTED
     assert "gram.linear" in capsys.readouterr().out
     (path,) = tmp_path.glob("*.json")
     record = json.loads(path.read_text())

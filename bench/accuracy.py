@@ -1,0 +1,350 @@
+"""Measure the accuracy of every kernel on every instruction set, and write docs/accuracy.md: ``make accuracy``.
+
+float32 results are compared with float64, float64 results with extended precision, by `tests/cases/gram_formulas.py`,
+which computes distances from the differences themselves. Kernels that go by the angle between two samples lose half of
+the digits next to parallel even then, so they are compared with 50 digits, by mpmath, for some pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+import fastdl  # noqa: E402
+import machine  # noqa: E402
+import measure  # noqa: E402
+from cases import gram_formulas as formulas  # noqa: E402
+from cases import wide  # noqa: E402
+from fastdl import _dispatch  # noqa: E402
+
+SEED = 20240607
+ROWS, COLUMNS = 33, 47
+FEATURES = (1, 3, 17, 128, 1000)
+DTYPES = ("float32", "float64")
+
+# By kernel: parameters, and the data it is defined on ("any", "positive", or "ball" for samples shorter than 1).
+KERNELS: dict[str, tuple[str, dict, str]] = {
+    "linear": ("linear", {}, "any"),
+    "polynomial": ("polynomial", {}, "any"),
+    "sigmoid": ("sigmoid", {}, "any"),
+    "rbf": ("rbf", {}, "any"),
+    "laplacian": ("laplacian", {}, "any"),
+    "cosine": ("cosine", {}, "any"),
+    "additive_chi2": ("additive_chi2", {}, "positive"),
+    "chi2": ("chi2", {"gamma": 0.1}, "positive"),
+    "matern, nu=0.5": ("matern", {"nu": 0.5, "length_scale": 10.0}, "any"),
+    "matern, nu=1.5": ("matern", {"nu": 1.5, "length_scale": 10.0}, "any"),
+    "matern, nu=2.5": ("matern", {"nu": 2.5, "length_scale": 10.0}, "any"),
+    "matern, nu=inf": ("matern", {"nu": math.inf, "length_scale": 10.0}, "any"),
+    "geometric": ("geometric", {"alpha": 0.9}, "ball"),
+    "sinc": ("sinc", {"omega": 1.0}, "any"),
+    "arc_cosine, order=0": ("arc_cosine", {"order": 0}, "any"),
+    "arc_cosine, order=1": ("arc_cosine", {"order": 1}, "any"),
+    "arc_cosine, order=2": ("arc_cosine", {"order": 2}, "any"),
+    "nngp, depth=3": ("nngp", {"depth": 3, "w_std": 1.5, "b_std": 0.1}, "any"),
+    "ntk, depth=3": ("ntk", {"depth": 3, "w_std": 1.5, "b_std": 0.1}, "any"),
+}
+ANGULAR = ("arc_cosine", "nngp", "ntk")
+
+
+# ---- data ----
+def normal(rng, rows, d):
+    return rng.standard_normal((rows, d))
+
+
+def not_negative(rng, rows, d):
+    return np.maximum(0, rng.standard_normal((rows, d)))
+
+
+def offset(rng, rows, d):
+    """Far from the origin and close together: offsets of 1000, distances of about 0.1."""
+    return 1000 + 0.1 / math.sqrt(2 * d) * rng.standard_normal((rows, d))
+
+
+def near_parallel(rng, rows, d):
+    """On the unit sphere, in one direction up to 1e-1 … 1e-8."""
+    along = np.full((rows, d), 1 / math.sqrt(d))
+    return along + np.logspace(-1, -8, rows)[:, None] / math.sqrt(d) * rng.standard_normal((rows, d))
+
+
+def in_ball(rng, rows, d):
+    X = rng.standard_normal((rows, d))
+    return 0.95 * X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+DATA: dict[str, Callable] = {
+    "normal": normal,
+    "not negative": not_negative,
+    "offset": offset,
+    "near parallel": near_parallel,
+    "ball": in_ball,
+}
+
+
+def suitable(kind: str, data: str, d: int, name: str) -> bool:
+    """Whether a kernel is measured on some data."""
+    if kind == "ball":
+        return data == "ball"
+    if kind == "positive":
+        return data in ("not negative", "offset")
+    # A product of sines of a thousand features underflows.
+    return data != "ball" and not (name == "sinc" and d > 17)
+
+
+# ---- references ----
+def scale(name: str, X, Y, value, **parameters):
+    """What errors are measured against: the value, but where terms of both signs cancel, the sum of their sizes."""
+    size = np.abs(X) @ np.abs(Y).T
+    gamma = 1 / X.shape[1]
+    if name in ("linear", "cosine"):
+        return size if name == "linear" else formulas.cosine(np.abs(X), np.abs(Y))
+    if name == "polynomial":
+        return (gamma * size + 1) ** 3
+    if name == "sigmoid":
+        # tanh(t + e) = tanh(t) + e (1 - tanh²(t)).
+        return np.maximum(np.abs(value), (gamma * size + 1) * (1 - value**2))
+    if name == "geometric":
+        return np.maximum(np.abs(value), parameters["alpha"] ** 2 * size * value**2)
+    if name == "sinc":
+        return np.full(value.shape, (parameters["omega"] / math.pi) ** X.shape[1])
+    if name in ("nngp", "ntk", "arc_cosine"):
+        # All of them are largest at parallel samples of these lengths.
+        lengths = [np.sqrt(np.sum(np.square(rows), axis=1)) for rows in (X, Y)]
+        if name == "arc_cosine":
+            return np.maximum(np.abs(value), np.multiply.outer(*lengths) ** parameters["order"])
+        return np.maximum(np.abs(value), np.multiply.outer(*lengths) / X.shape[1])
+    return np.abs(value)
+
+
+def many_digits(name: str, X, Y, parameters: dict) -> np.ndarray:
+    """Compute the angular kernels with 50 digits, one pair at a time."""
+    from mpmath import mp, mpf
+
+    mp.dps = 50
+
+    def angle(product, left, right):
+        s = mp.sqrt(max(mpf(0), left * right - product**2))
+        return (mp.pi / 2 if s == 0 and product == 0 else mp.atan2(s, product)), s
+
+    def arc_cosine(product, left, right, order):
+        theta, _ = angle(product, left, right)
+        sine, cosine = mp.sin(theta), mp.cos(theta)
+        values = (
+            mp.pi - theta,
+            sine + (mp.pi - theta) * cosine,
+            3 * sine * cosine + (mp.pi - theta) * (1 + 2 * cosine**2),
+        )
+        return mp.sqrt(left * right) ** order * values[order] / mp.pi
+
+    def relu_layers(product, left, right, depth, w_std, b_std):
+        w, b, features = mpf(w_std) ** 2, mpf(b_std) ** 2, X.shape[1]
+        S, left, right = (w * value / features + b for value in (product, left, right))
+        T = S
+        for _ in range(depth):
+            theta, s = angle(S, left, right)
+            slope = mpf(1) / 2 - theta / (2 * mp.pi)
+            S = w * (s / (2 * mp.pi) + slope * S) + b
+            T = S + w * slope * T
+            left, right = w * left / 2 + b, w * right / 2 + b
+        return S if name == "nngp" else T
+
+    rows, others = [[[mpf(float(value)) for value in row] for row in rows] for rows in (X, Y)]
+    own, theirs = [[mp.fdot(row, row) for row in side] for side in (rows, others)]
+    function = arc_cosine if name == "arc_cosine" else relu_layers
+    result = np.empty((len(X), len(Y)), np.longdouble)
+    for i, x in enumerate(rows):
+        for j, y in enumerate(others):
+            value = function(mp.fdot(x, y), own[i], theirs[j], **parameters)
+            # Extended precision by way of its two halves.
+            high = float(value)
+            result[i, j] = np.longdouble(high) + np.longdouble(float(value - mpf(high)))
+    return result
+
+
+def expected(name: str, X, Y, parameters: dict) -> np.ndarray:
+    """The value, with more digits than the function has."""
+    if name in ANGULAR:
+        return many_digits(name, X, Y, parameters)
+    with np.errstate(all="ignore"):
+        return getattr(formulas, name)(wide(X), wide(Y), **parameters)
+
+
+# ---- measuring ----
+def levels() -> tuple[str, ...]:
+    """What is measured: every instruction set of this machine, and the reference."""
+    return (*machine.levels(), "reference")
+
+
+def compute(level: str, name: str, X, Y, parameters: dict) -> np.ndarray:
+    """Compute a kernel on an instruction set, or by the reference."""
+    function = getattr(fastdl.gram, name)
+    if level == "reference":
+        with fastdl.backend("reference"):
+            return function(X, Y, **parameters)
+    before = _dispatch.core.isa()
+    _dispatch.core.set_isa(level)
+    try:
+        with fastdl.backend("native"):
+            return function(X, Y, **parameters)
+    finally:
+        _dispatch.core.set_isa(before)
+
+
+def worst_errors(features: tuple[int, ...] = FEATURES) -> dict:
+    """Errors in units of eps by (kernel, dtype, data): {level: worst}; NaN counts as infinitely wrong."""
+    worst: dict[tuple[str, str, str], dict[str, float]] = {}
+    for label, (name, parameters, kind) in KERNELS.items():
+        if not hasattr(fastdl.gram, name):
+            print(f"{name} is not in this release", file=sys.stderr)
+            continue
+        print(label, file=sys.stderr, flush=True)
+        for data, draw in DATA.items():
+            for d in features:
+                if not suitable(kind, data, d, name):
+                    continue
+                rng = np.random.default_rng(SEED)
+                # 50 digits take their time.
+                rows, columns = (ROWS, COLUMNS) if name not in ANGULAR else (7, 9)
+                both = draw(rng, rows + columns, d)
+                # Some samples are the same in both sets, and the order is mixed, so that near ones meet far ones.
+                both = both[rng.permutation(len(both))]
+                for dtype in DTYPES:
+                    X, Y = both[:rows].astype(dtype), both[rows:].astype(dtype)
+                    Y[:3] = X[:3]
+                    truth = expected(name, X, Y, parameters)
+                    size = scale(name, wide(X), wide(Y), truth, **parameters)
+                    # What underflows is not accurate, whoever computes it.
+                    tiny = float(np.finfo(dtype).tiny)
+                    for level in levels():
+                        got = compute(level, name, X, Y, parameters)
+                        error = np.abs(got - truth) / (
+                            np.finfo(dtype).eps * np.maximum(size, tiny / np.finfo(dtype).eps)
+                        )
+                        value = math.inf if np.isnan(error).any() else float(error.max())
+                        entry = worst.setdefault((label, dtype, data), {})
+                        entry[level] = max(value, entry.get(level, 0.0))
+    return worst
+
+
+def distance_errors() -> list[tuple[str, str, float, float]]:
+    """The relative error of ‖x - y‖² as it is read back from rbf, by data and dtype: ours, and the plain formula's."""
+    rows = []
+    for dtype in DTYPES:
+        for data in ("normal", "offset", "near parallel"):
+            both = DATA[data](np.random.default_rng(SEED), 2 * ROWS, 17).astype(dtype)
+            X, Y = both[:ROWS], both[ROWS:]
+            truth = formulas.squared_distances(wide(X), wide(Y))
+            # gamma so that the largest exponent is 1: exp then passes an error on as it is. Small distances would be
+            # lost in its rounding, so only those above a tenth of the largest are read back.
+            gamma = float(1 / truth.max())
+            large = truth > 0.1 * truth.max()
+            squares = [np.sum(np.square(rows_), axis=1) for rows_ in (X, Y)]
+            plain = np.add.outer(*squares) - 2 * X @ Y.T
+            back = -np.log(np.asarray(fastdl.gram.rbf(X, Y, gamma=gamma), dtype=np.longdouble)) / gamma
+            errors = [np.max((np.abs(d2 - truth) / truth)[large]) for d2 in (back, plain)]
+            rows.append((data, dtype, float(errors[0]), float(errors[1])))
+    return rows
+
+
+def cost_of_accuracy(n: int = 4096, d: int = 128) -> dict[str, tuple[float, float]]:
+    """Seconds of rbf on ordinary data and on data that need the accurate distance, by dtype, taken by turns."""
+    result = {}
+    for dtype in DTYPES:
+        samples = [DATA[data](np.random.default_rng(SEED), n, d).astype(dtype) for data in ("normal", "offset")]
+        out = np.empty((n, n), dtype)
+        calls = {
+            name: partial(fastdl.gram.rbf, X, out=out) for name, X in zip(("normal", "offset"), samples, strict=True)
+        }
+        times = measure.interleave(calls, seconds=1.0, settle=0.0)
+        result[dtype] = (min(times["normal"][0]), min(times["offset"][0]))
+    return result
+
+
+# ---- the page ----
+def units(value: float | None) -> str:
+    """A number of eps, in two digits."""
+    if value is None:
+        return ""
+    return f"{value:.2g}" if value < 1e4 else f"{value:.1e}"
+
+
+HOW = """\
+# Accuracy
+
+Generated by `make accuracy` (`bench/accuracy.py`); do not edit.
+
+The largest error of any entry, in units of eps (1.2e-7 for float32, 2.2e-16 for float64; half of it is what rounding
+the result once can cost), over data of {features} features, with some samples in both X and Y.
+Errors are relative to the value of the kernel. Where terms of both signs cancel, so that no algorithm in one precision
+can keep the digits of the value, they are relative to the sum of the sizes of the terms: linear, polynomial, sigmoid,
+cosine, geometric; sinc relative to its largest factor to the power d; arc_cosine, nngp and ntk at least to their value
+for parallel samples. True values: float64 for float32, extended precision for float64, 50 digits (mpmath) for the kernels
+of an angle.
+
+- normal: independent standard normal features.
+- not negative: the same, with the negative ones set to 0.
+- offset: features about 1000, distances about 0.1. In float32 the plain formula ‖x‖² + ‖y‖² - 2xy has no correct digit.
+- near parallel: samples on the unit sphere, 1e-1 to 1e-8 apart.
+- ball: samples of length 0.95, for the kernel that wants them shorter than 1.
+
+An exponent t of a decaying kernel is rounded to t eps, which exp hands on: laplacian and rbf of far samples are that
+much less accurate, for everyone. An angle θ next to parallel is known to eps / sin θ only, and to √eps where a sample
+of X is also one of Y; of the kernels here only ntk and arc_cosine of order 0 show it."""
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
+
+
+def page(worst: dict, distances: list, cost: dict) -> str:
+    """The page, from what was measured."""
+    parts = [HOW.format(features=", ".join(map(str, FEATURES)))]
+    for dtype in DTYPES:
+        rows = [
+            [label, data, *(units(entry.get(level)) for level in levels())]
+            for (label, of, data), entry in worst.items()
+            if of == dtype
+        ]
+        parts.append(f"## {dtype}\n\n" + table(["kernel", "data", *levels()], rows))
+    if distances:
+        rows = [[data, dtype, f"{ours:.1e}", f"{plain:.1e}"] for data, dtype, ours, plain in distances]
+        parts.append(
+            "## The distance inside\n\nThe largest relative error of ‖x - y‖², read back from rbf, against the plain "
+            "formula in the same precision (17 features, distances within a factor of √10 of the largest).\n\n"
+            + table(["data", "dtype", "rbf", "plain formula"], rows)
+        )
+    if cost:
+        rows = [
+            [dtype, f"{1e3 * plain:.1f} ms", f"{1e3 * accurate:.1f} ms", f"{accurate / plain:.2f}"]
+            for dtype, (plain, accurate) in cost.items()
+        ]
+        parts.append(
+            "## What it costs\n\nrbf of 4096 samples of 128 features, on normal data and on offset data, where "
+            f"every distance is one that cancels; threads {fastdl.get_num_threads()}, {machine.active_level()}, "
+            f"{machine.processor()['cpu']}.\n\n" + table(["dtype", "normal", "offset", "ratio"], rows)
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and write the page, to docs/accuracy.md or to the file named."""
+    path = Path(arguments[0]) if arguments else HERE.parent / "docs" / "accuracy.md"
+    worst = worst_errors()
+    there = hasattr(fastdl.gram, "rbf")
+    text = page(worst, distance_errors() if there else [], cost_of_accuracy() if there else {})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    print(f"{path.name}: {len(worst)} rows", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""The examples: that they run as scripts, and that what they print is so."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+if not EXAMPLES.is_dir():
+    pytest.skip("the examples are not here", allow_module_level=True)
+
+SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_kernel_ridge_digits(capsys):
+    accuracies = load("kernel_ridge_digits").main()
+    assert accuracies["rbf"] > 0.98
+    assert accuracies["ntk"] > 0.98
+    assert 0.9 < accuracies["linear"] < 0.97
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_kernel_ridge_is_that_of_sklearn():
+    # A small problem, so that the two are compared before the largest of ten values hides what differs.
+    from sklearn.kernel_ridge import KernelRidge
+
+    from fastdl import gram
+
+    rng = np.random.default_rng(0)
+    train, test = rng.standard_normal((60, 5)), rng.standard_normal((20, 5))
+    labels = rng.integers(0, 10, 60)
+    theirs = KernelRidge(alpha=1e-1, kernel="rbf", gamma=0.3).fit(train, np.eye(10)[labels] - 0.1).predict(test)
+    ours = load("kernel_ridge_digits").classify(
+        lambda X, Y=None: gram.rbf(X, Y, gamma=0.3), train, labels, test, ridge=1e-1
+    )
+    assert np.array_equal(ours, np.argmax(theirs, axis=1))
+
+
+def test_kernel_pca_digits(tmp_path, capsys):
+    accuracies = load("kernel_pca_digits").main(tmp_path)
+    assert accuracies["rbf"] > 0.9
+    assert accuracies["linear"] > 0.9
+    assert (tmp_path / "kernel_pca_digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_kernel_pca_is_that_of_sklearn():
+    from sklearn.decomposition import KernelPCA
+
+    from fastdl import gram
+
+    X = np.random.default_rng(0).standard_normal((40, 6))
+    ours = load("kernel_pca_digits").kernel_pca(gram.rbf(X, gamma=0.2), 4)
+    theirs = KernelPCA(4, kernel="rbf", gamma=0.2, eigen_solver="dense").fit_transform(X)
+    signs = np.sign(np.sum(ours * theirs, axis=0))
+    # Eigenvectors are off by eps over the gaps between the eigenvalues, which are above 1e-2 here.
+    assert np.max(np.abs(ours * signs - theirs)) < 1e-12
+
+
+def test_svc_precomputed(capsys):
+    result = load("svc_precomputed").main()
+    assert result["svc_accuracy"] > 0.95
+    assert result["svc_agreement"] > 0.998  # one digit of 540 may lie on a border
+    assert result["ridge_accuracy"] > 0.98
+    # Rounding of the kernel, 1e-15, times the condition number of K + alpha: n / alpha = 1e5 at most.
+    assert result["ridge_difference"] < 1e-9
+    assert result["pca_difference"] < 1e-10
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_gaussian_process(tmp_path, capsys):
+    result = load("gaussian_process").main(tmp_path)
+    assert result["error"] < 0.1  # below the noise
+    assert result["covered"] > 0.9
+    assert result["deviation_in_gap"] > 3 * result["deviation_elsewhere"]
+    assert (tmp_path / "gaussian_process.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_gaussian_process_is_that_of_sklearn():
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import Matern
+
+    example = load("gaussian_process")
+    rng = np.random.default_rng(0)
+    X, points = rng.uniform(-3, 3, (30, 2)), rng.uniform(-3, 3, (20, 2))
+    y = np.sin(X[:, 0])
+    mean, deviation, likelihood = example.posterior(X, y, points)
+    kernel = Matern(example.LENGTH_SCALE, nu=2.5)
+    theirs = GaussianProcessRegressor(kernel, alpha=example.NOISE**2, optimizer=None).fit(X, y)
+    their_mean, their_deviation = theirs.predict(points, return_std=True)
+    # The condition number of K + noise² is below 30 / 0.01; standard deviations stay above 1e-2.
+    assert np.allclose(mean, their_mean, rtol=0, atol=1e-11)
+    assert np.allclose(deviation, their_deviation, rtol=0, atol=1e-10)
+    assert likelihood == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_examples_are_scripts(name, tmp_path):
+    # One is run as a reader would; of the others, which the tests above ran, that they would be.
+    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert 'if __name__ == "__main__":\n    main(' in text
+    assert f"python examples/{name}.py" in text
+    assert f"def test_{name}(" in Path(__file__).read_text(encoding="utf-8")
+    if name == "gaussian_process":
+        command = [sys.executable, str(EXAMPLES / f"{name}.py"), str(tmp_path)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "Look for" in done.stdout
+        assert (tmp_path / f"{name}.png").exists()
