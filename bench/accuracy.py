@@ -286,8 +286,8 @@ the result once can cost), over data of {features} features, with some samples i
 Errors are relative to the value of the kernel. Where terms of both signs cancel, so that no algorithm in one precision
 can keep the digits of the value, they are relative to the sum of the sizes of the terms: linear, polynomial, sigmoid,
 cosine, geometric; sinc relative to its largest factor to the power d; arc_cosine, nngp and ntk at least to their value
-for parallel samples. True values: float64 for float32, extended precision for float64, 50 digits (mpmath) for the kernels
-of an angle.
+for parallel samples. True values: float64 for float32, extended precision for float64, 50 digits (mpmath) for those
+kernels that go by an angle.
 
 - normal: independent standard normal features.
 - not negative: the same, with the negative ones set to 0.

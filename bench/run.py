@@ -26,7 +26,7 @@ import report  # noqa: E402
 FAMILIES = ("gram", "engine")
 
 # A quick run begins nothing new after this many seconds, and with all families ends within 180.
-QUICK_LIMIT = 150.0
+QUICK_LIMIT = 140.0
 
 INTERRUPTED = 130  # as shells have it
 
@@ -156,9 +156,9 @@ def expected_seconds(groups: list[measure.Group], peaks: dict) -> float:
     total = 0.0
     for group in groups:
         rates = peaks["gflops"].get(group.isa, {}).get(group.dtype, {})
-        # Half of peak is common, and 100 million entries a second, or two billion terms; checks and warm-up cost about
+        # Half of peak is common, and 200 million entries a second, or two billion terms; checks and warm-up cost about
         # as much as three more rounds.
-        call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0)) + group.entries / 1e8
+        call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0)) + group.entries / 2e8
         call += 0.0 if group.flops else group.terms / 2e9
         total += 0.5 + len(group.contenders) * (measure.FEWEST_ROUNDS + 3) * call
     return total
