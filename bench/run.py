@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 # The cases are the tests'.
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+import foreign  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
@@ -161,6 +162,8 @@ def expected_seconds(groups: list[measure.Group], peaks: dict) -> float:
         call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0)) + group.entries / 2e8
         call += 0.0 if group.flops else group.terms / 2e9
         total += 0.5 + len(group.contenders) * (measure.FEWEST_ROUNDS + 3) * call
+        # The bound of every entry of a matrix, and another interpreter that starts and compiles.
+        total += min(group.entries, 2e7) / 5e6 + 12.0 * len(foreign.INTERPRETERS.keys() & set(group.contenders))
     return total
 
 
