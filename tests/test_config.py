@@ -310,19 +310,22 @@ def test_examples_in_the_docstrings(module):
     assert tried.attempted and not tried.failed
 
 
-@pytest.mark.parametrize("name", ["linear"])
-def test_every_public_function_is_everywhere(name):
-    """One name in the public module, in the reference and in the extension, with the same arguments."""
+def test_every_public_function_is_everywhere():
+    """One name in the public module, in the reference and in the extension; kernels with the same arguments."""
     import inspect
 
+    from fastdl._kernels import KERNELS
     from fastdl.reference import gram as reference
 
-    assert set(fastdl.gram.__all__) == {"linear"}
-    public = list(inspect.signature(getattr(fastdl.gram, name)).parameters)
-    assert public == [*inspect.signature(getattr(reference, name)).parameters, "out"]
-    assert getattr(fastdl.gram, name).__doc__.count("Examples") == 1
+    assert set(KERNELS) < set(fastdl.gram.__all__)
+    for name in fastdl.gram.__all__:
+        assert getattr(fastdl.gram, name).__doc__.count("Examples") == 1, name
+    for name in KERNELS:
+        public = list(inspect.signature(getattr(fastdl.gram, name)).parameters)
+        assert public == [*inspect.signature(getattr(reference, name)).parameters, "out"], name
     if _dispatch.core is not None:
-        assert callable(getattr(_dispatch.core.gram, name))
+        for name in (*KERNELS, "diag", "matvec", "softmax_matvec", "cntk", "sparse"):
+            assert callable(getattr(_dispatch.core.gram, name)), name
 
 
 def test_public_names():

@@ -56,27 +56,40 @@ struct Named {
   Named(const std::string& name, const py::dict& parameters, const py::array& X) : kernel(gram::kernel(kind(name), 1)) {
     for (const auto& [key, value] : parameters) {
       const std::string parameter = key.cast<std::string>();
-      if (parameter == "gamma") kernel.gamma = value.cast<double>();
-      else if (parameter == "coef0") kernel.coef0 = value.cast<double>();
-      else if (parameter == "degree") kernel.degree = value.cast<double>();
-      else if (parameter == "nu") kernel.nu = value.cast<double>();
-      else if (parameter == "alpha") kernel.alpha = value.cast<double>();
-      else if (parameter == "omega") kernel.omega = value.cast<double>();
-      else if (parameter == "order") kernel.order = value.cast<int>();
-      else if (parameter == "depth") kernel.depth = value.cast<int>();
-      else if (parameter == "w_std") kernel.w_std = value.cast<double>();
-      else if (parameter == "b_std") kernel.b_std = value.cast<double>();
-      else if (parameter == "normalize") kernel.normalize = value.cast<bool>();
-      else if (parameter == "length_scale") set_length_scale(kernel, py::reinterpret_borrow<py::object>(value), keep);
-      else throw py::value_error("unknown parameter " + parameter);
+      if (parameter == "gamma")
+        kernel.gamma = value.cast<double>();
+      else if (parameter == "coef0")
+        kernel.coef0 = value.cast<double>();
+      else if (parameter == "degree")
+        kernel.degree = value.cast<double>();
+      else if (parameter == "nu")
+        kernel.nu = value.cast<double>();
+      else if (parameter == "alpha")
+        kernel.alpha = value.cast<double>();
+      else if (parameter == "omega")
+        kernel.omega = value.cast<double>();
+      else if (parameter == "order")
+        kernel.order = value.cast<int>();
+      else if (parameter == "depth")
+        kernel.depth = value.cast<int>();
+      else if (parameter == "w_std")
+        kernel.w_std = value.cast<double>();
+      else if (parameter == "b_std")
+        kernel.b_std = value.cast<double>();
+      else if (parameter == "normalize")
+        kernel.normalize = value.cast<bool>();
+      else if (parameter == "length_scale")
+        set_length_scale(kernel, py::reinterpret_borrow<py::object>(value), keep);
+      else
+        throw py::value_error("unknown parameter " + parameter);
     }
     check_length_scales(kernel, keep, X);
   }
 
   static fastdl_kernel_kind kind(const std::string& name) {
-    static const char* const names[] = {"linear", "polynomial",    "sigmoid", "rbf",    "laplacian", "cosine",
-                                        "additive_chi2", "chi2", "matern", "geometric", "sinc", "arc_cosine",
-                                        "nngp", "ntk"};
+    static const char* const names[] = {"linear", "polynomial",    "sigmoid", "rbf",    "laplacian",
+                                        "cosine", "additive_chi2", "chi2",    "matern", "geometric",
+                                        "sinc",   "arc_cosine",    "nngp",    "ntk"};
     for (int i = 0; i <= FASTDL_NTK; ++i)
       if (name == names[i]) return static_cast<fastdl_kernel_kind>(i);
     throw py::value_error("unknown kernel " + name);
@@ -110,12 +123,18 @@ void softmax(const py::array& Q, const py::array& K, const py::array& V, double 
 template <class T>
 void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const std::string& pooling,
           const py::array& out) {
-  const auto images = [](const py::array& array, const char* name) -> gram::ImagesView<T> {
-    if (!py::isinstance<py::array_t<T>>(array) || array.ndim() != 4 || !(array.flags() & py::array::c_style))
-      throw py::value_error(std::string(name) + ": expected contiguous images (n, C, H, W) of one type");
-    return {static_cast<const T*>(array.data()), array.shape(0), array.shape(1), array.shape(2), array.shape(3)};
+  // Contiguous, by a copy if need be: images are small beside what is computed of them.
+  using Images = py::array_t<T, py::array::c_style>;
+  const auto images = [](const py::array& array, const char* name) {
+    if (!py::isinstance<py::array_t<T>>(array) || array.ndim() != 4)
+      throw py::value_error(std::string(name) + ": expected images (n, C, H, W) of one type");
+    return Images::ensure(array);
   };
-  const auto x = images(X, "X"), y = Y ? images(*Y, "Y") : x;
+  const auto view = [](const Images& array) -> gram::ImagesView<T> {
+    return {array.data(), array.shape(0), array.shape(1), array.shape(2), array.shape(3)};
+  };
+  const Images first = images(X, "X"), second = Y ? images(*Y, "Y") : first;
+  const auto x = view(first), y = view(second);
   const auto k = matrix<T>(out, "out");
   if (k.rows != x.count || k.cols != y.count || !(out.flags() & py::array::c_style))
     throw py::value_error("out: expected a contiguous array of the shape of the result");
@@ -157,8 +176,8 @@ auto sparse_matrix(const Triple& triple, std::int64_t rows, std::int64_t cols) {
 }
 
 template <class T>
-void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::int64_t n, std::int64_t m, std::int64_t d,
-            bool symmetric, const py::array& out) {
+void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::int64_t n, std::int64_t m,
+            std::int64_t d, bool symmetric, const py::array& out) {
   const auto x = sparse_matrix<T>(X, n, d), y = sparse_matrix<T>(Y, d, m);
   const auto k = matrix<T>(out, "out").plain();
   const py::gil_scoped_release release;
@@ -174,12 +193,13 @@ void register_gram(py::module_& module) {
   using gram::Kernel;
   auto gram = module.def_submodule("gram", "Gram matrices");
   define(gram, "linear", FASTDL_LINEAR, +[](Kernel&) {});
-  define(gram, "polynomial", FASTDL_POLYNOMIAL, +[](Kernel& k, double degree, double gamma, double coef0) {
-    k.degree = degree, k.gamma = gamma, k.coef0 = coef0;
-  });
-  define(gram, "sigmoid", FASTDL_SIGMOID, +[](Kernel& k, double gamma, double coef0) {
-    k.gamma = gamma, k.coef0 = coef0;
-  });
+  define(
+      gram, "polynomial", FASTDL_POLYNOMIAL, +[](Kernel& k, double degree, double gamma, double coef0) {
+        k.degree = degree, k.gamma = gamma, k.coef0 = coef0;
+      });
+  define(
+      gram, "sigmoid", FASTDL_SIGMOID,
+      +[](Kernel& k, double gamma, double coef0) { k.gamma = gamma, k.coef0 = coef0; });
   define(gram, "rbf", FASTDL_RBF, +[](Kernel& k, double gamma) { k.gamma = gamma; });
   define(gram, "laplacian", FASTDL_LAPLACIAN, +[](Kernel& k, double gamma) { k.gamma = gamma; });
   define(gram, "cosine", FASTDL_COSINE, +[](Kernel&) {});
@@ -193,15 +213,15 @@ void register_gram(py::module_& module) {
   };
   define(gram, "nngp", FASTDL_NNGP, network);
   define(gram, "ntk", FASTDL_NTK, network);
-  gram.def("matern", [](const py::array& X, const Other& Y, const py::object& length_scale, double nu,
-                        const py::array& out) {
-    Kernel kernel = gram::kernel(FASTDL_MATERN, 1);
-    py::array keep;
-    kernel.nu = nu;
-    set_length_scale(kernel, length_scale, keep);
-    check_length_scales(kernel, keep, X);
-    X.itemsize() == 4 ? compute<float>(kernel, X, Y, out) : compute<double>(kernel, X, Y, out);
-  });
+  gram.def("matern",
+           [](const py::array& X, const Other& Y, const py::object& length_scale, double nu, const py::array& out) {
+             Kernel kernel = gram::kernel(FASTDL_MATERN, 1);
+             py::array keep;
+             kernel.nu = nu;
+             set_length_scale(kernel, length_scale, keep);
+             check_length_scales(kernel, keep, X);
+             X.itemsize() == 4 ? compute<float>(kernel, X, Y, out) : compute<double>(kernel, X, Y, out);
+           });
   gram.def("diag", [](const py::array& X, const std::string& name, const py::dict& parameters, const py::array& out) {
     const Named named(name, parameters, X);
     X.itemsize() == 4 ? diagonal<float>(named.kernel, X, out) : diagonal<double>(named.kernel, X, out);

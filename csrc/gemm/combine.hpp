@@ -7,8 +7,8 @@
 namespace fastdl::gemm {
 namespace {
 
-// A rule has `start`, the value of an empty sum; `step`, which takes one k; `merge`, which joins two stretches of k; and
-// `long_step`, true if a step is many operations.
+// A rule has `start`, the value of an empty sum; `step`, which takes one k; `merge`, which joins two stretches of k;
+// and `long_step`, true if a step is many operations.
 struct Sum {
   static constexpr int start = 0;
   static constexpr bool long_step = false;

@@ -9,15 +9,28 @@ namespace fastdl::gemm {
 namespace {
 
 // An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes past the last column hold
-// any value, and their result is dropped. This one leaves them as they are.
+// any value, and their result is dropped. This one leaves them as they are. One with a long chain of operations may
+// have `along(values, row, column, count)` as well, which maps up to `longest` contiguous sums in loops of its own
+// choosing, and may overwrite values up to the next whole vector.
 struct Identity {};
+inline constexpr Index longest = 256;
 
 // Applies the epilogue to `count` finished sums of a row, which begin at the corner of c and are (row, column) of the
 // whole.
 template <class T, class Epilogue>
 void finish_row(const Epilogue& epilogue, Output<T> c, Index row, Index column, Index count) {
   constexpr int step = simd::lanes<T>;
-  if (c.stride_column == 1) {
+  if constexpr (requires { epilogue.along(c.data, row, column, count); }) {
+    T values[longest];
+    for (Index j = 0; j < count; j += longest) {
+      const Index here = at_most(longest, count - j);
+      const Output<T> from = c.at(0, j);
+      for (Index i = 0; i < here; ++i) values[i] = from.data[i * from.stride_column];
+      for (Index i = here; i < round_up(here, step); ++i) values[i] = 0;
+      epilogue.along(values, row, column + j, here);
+      for (Index i = 0; i < here; ++i) from.data[i * from.stride_column] = values[i];
+    }
+  } else if (c.stride_column == 1) {
     Index j = 0;
     for (; j + step <= count; j += step) simd::store(c.data + j, epilogue(simd::load(c.data + j), row, column + j));
     if (const int rest = int(count - j); rest > 0)

@@ -41,7 +41,8 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
   // Packed B: 4 MB, but no less than a part.
   constexpr Index packed_elements = (Index{4} << 20) / Index(sizeof(T));
   const Index parts_in_memory = packed_elements / (size.depth + 1) / stream_part;
-  const Index block = stream_part * at_most(divide_up(size.columns, stream_part), parts_in_memory < 1 ? 1 : parts_in_memory);
+  const Index block =
+      stream_part * at_most(divide_up(size.columns, stream_part), parts_in_memory < 1 ? 1 : parts_in_memory);
   const double work = double(size.rows) * double(size.columns) * double(size.depth + 16);
   const int threads = work < 4e6 ? 1 : core::thread_count();
   const Index even = round_up(divide_up(size.rows, 4 * Index(threads)), S::rows);
@@ -70,7 +71,8 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
     const Index row = task * chunk, row_end = at_most(row + chunk, size.rows);
     if (row >= row_end) return;
     core::Scratch inner;
-    T* packed_a = static_cast<T*>(inner.bytes(static_cast<std::size_t>(round_up(chunk, S::rows) * size.depth) * sizeof(T)));
+    T* packed_a =
+        static_cast<T*>(inner.bytes(static_cast<std::size_t>(round_up(chunk, S::rows) * size.depth) * sizeof(T)));
     T* values = static_cast<T*>(inner.bytes(static_cast<std::size_t>(chunk * stream_part) * sizeof(T)));
     const Index height = round_up(row_end - row, S::rows);
     for (Index k = 0; k < size.depth; k += depth)
@@ -86,8 +88,8 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
         const Stretch stretch{k, at_most(depth, size.depth - k), size.depth};
         const T* part = packed_b + (j - column) * size.depth + round_up(width, S::lanes) * k;
         for (Index r = row; r < row_end; r += S::rows)
-          row_panel<T>(packed_a + height * k + (r - row) * stretch.depth, nullptr, part, stretch,
-                       output.at(r - row, 0), int(at_most(S::rows, row_end - r)), width, width, 0, rule);
+          row_panel<T>(packed_a + height * k + (r - row) * stretch.depth, nullptr, part, stretch, output.at(r - row, 0),
+                       int(at_most(S::rows, row_end - r)), width, width, 0, rule);
       }
       if (finish)
         for (Index r = row; r < row_end; ++r) finish(output.at(r - row, 0), r, j, width);

@@ -62,8 +62,8 @@ FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> 
   }
 }
 
-// One tile, at the corner of c. Of row r only the first `wanted + r*slope` columns are wanted, at most `valid`: slope is
-// 0, or 1 on the diagonal of a symmetric result.
+// One tile, at the corner of c. Of row r only the first `wanted + r*slope` columns are wanted, at most `valid`: slope
+// is 0, or 1 on the diagonal of a symmetric result.
 template <class T, int Rows, int Vectors, class Rule>
 void tile(const T* a, const T* b, Stretch stretch, Output<T> c, int valid, Index wanted, int slope, const Rule& rule) {
   constexpr int step = simd::lanes<T>;

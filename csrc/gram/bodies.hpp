@@ -15,8 +15,8 @@ struct Matrix {
   std::int64_t rows, cols, row_stride, col_stride;
 };
 
-// Rows of which only some entries are there: those of row i are [offsets[i], offsets[i + 1]) of indices and values, their
-// indices ascending.
+// Rows of which only some entries are there: those of row i are [offsets[i], offsets[i + 1]) of indices and values,
+// their indices ascending.
 template <class T>
 struct SparseRows {
   std::int64_t rows;
@@ -31,15 +31,15 @@ using Kernel = fastdl_kernel;
 // matvec:  out = K(x, y) v, without K
 // softmax: out = row-softmax(scale q k') v
 // sparse:  K of sparse rows x and y, the latter by its columns; linear, polynomial, rbf and cosine
-#define FASTDL_GRAM_TYPE(T)                                                                                           \
-  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
-            const Matrix<T>& k);                                                                                      \
-  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                         \
-  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v,     \
-              const Matrix<T>& out);                                                                                  \
-  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,            \
-               const Matrix<T>& out);                                                                                 \
-  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,           \
+#define FASTDL_GRAM_TYPE(T)                                                                                       \
+  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,             \
+            const Matrix<T>& k);                                                                                  \
+  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                     \
+  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v, \
+              const Matrix<T>& out);                                                                              \
+  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,        \
+               const Matrix<T>& out);                                                                             \
+  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,       \
               const Matrix<T>& k);
 
 #define FASTDL_GRAM_BODIES(level) \

@@ -14,8 +14,9 @@ using simd::broadcast;
 using simd::load;
 using simd::Vec;
 
-// In units of the error of a sum of products of like sign over d features: how far a difference of such sums is trusted.
-// 4 standard deviations of that error are about sqrt(d)/2 roundings; a sum begins anew every max_depth features.
+// In units of the error of a sum of products of like sign over d features: how far a difference of such sums is
+// trusted. 4 standard deviations of that error are about sqrt(d)/2 roundings; a sum begins anew every max_depth
+// features.
 template <class T>
 T trusted_share(Index features) {
   constexpr double rounding = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53, wanted = sizeof(T) == 4 ? 1e-5 : 1e-12;
@@ -173,8 +174,8 @@ struct Angle {
   FASTDL_INLINE Vec<T> radians() const { return simd::atan2(simd::sqrt(squared_sine), cosine); }
 };
 
-// The angle between two rows, from their product. As the squared distance, 1 - cos^2 is computed anew, from the rows and
-// in double, where it is small.
+// The angle between two rows, from their product. As the squared distance, 1 - cos^2 is computed anew, from the rows
+// and in double, where it is small.
 template <class T>
 struct Angles {
   const T *x_inverse, *y_inverse;  // 1/length; 0 for a zero row, which is at right angles with every other
@@ -218,9 +219,8 @@ struct Angles {
 template <class T>
 FASTDL_INLINE Vec<T> minus_sine(Vec<T> theta, Vec<T> sine) {
   const Vec<T> square = theta * theta;
-  constexpr T coefficients[] = {T(1) / 6,         T(-1) / 120,           T(1) / 5040,
-                                T(-1) / 362880,   T(1) / 39916800,       T(-1 / 6227020800.0),
-                                T(1 / 1307674368000.0)};
+  constexpr T coefficients[] = {T(1) / 6,        T(-1) / 120,          T(1) / 5040,           T(-1) / 362880,
+                                T(1) / 39916800, T(-1 / 6227020800.0), T(1 / 1307674368000.0)};
   constexpr int terms = sizeof(T) == 4 ? 4 : 7;
   Vec<T> series = broadcast(coefficients[terms - 1]);
 #pragma GCC unroll 8
@@ -230,12 +230,11 @@ FASTDL_INLINE Vec<T> minus_sine(Vec<T> theta, Vec<T> sine) {
 
 inline constexpr double pi = 3.14159265358979323846;
 
-// What a ReLU makes of the angle between two Gaussians: E[relu relu] = cos(new angle) / 2 and E[relu' relu'] = slope / 2,
-// in units of their standard deviations. The new angle's deficit is ((pi - t)(1 - cos t) + (t - sin t)) / pi: a sum of
-// positive terms, accurate where the angle is small.
+// What a ReLU makes of the angle theta between two Gaussians: E[relu relu] = cos(new angle) / 2 and E[relu' relu'] =
+// slope / 2, in units of their standard deviations. The new angle's deficit is ((pi - t)(1 - cos t) + (t - sin t)) /
+// pi: a sum of positive terms, accurate where the angle is small.
 template <class T>
-FASTDL_INLINE Angle<T> relu(const Angle<T>& angle, Vec<T>& slope) {
-  const Vec<T> theta = angle.radians();
+FASTDL_INLINE Angle<T> relu(const Angle<T>& angle, Vec<T> theta, Vec<T>& slope) {
   slope = (T(pi) - theta) * T(1 / pi);
   const Vec<T> deficit =
       simd::fma(minus_sine<T>(theta, simd::sqrt(angle.squared_sine)), broadcast(T(1 / pi)), slope * angle.deficit);
@@ -258,22 +257,22 @@ struct ArcCosine {
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
     const Angle<T> angle = angles(sum, row, column);
     Vec<T> slope;
-    const Angle<T> after = relu(angle, slope);
+    const Angle<T> after = relu(angle, angle.radians(), slope);
     if constexpr (order == 0) return slope;
     const Vec<T> lengths = load(y_length + column) * x_length[row];
     if constexpr (order == 1) return after.cosine * lengths;
     // (3 sin cos + (pi - t)(1 + 2 cos^2)) / pi
     const Vec<T> sine = simd::sqrt(angle.squared_sine), square = angle.cosine * angle.cosine;
-    const Vec<T> j = simd::fma(slope, simd::fma(square, broadcast(T(2)), broadcast(T(1))), sine * angle.cosine * T(3 / pi));
+    const Vec<T> j =
+        simd::fma(slope, simd::fma(square, broadcast(T(2)), broadcast(T(1))), sine * angle.cosine * T(3 / pi));
     return j * lengths * lengths;
   }
 };
 
 // nngp and ntk of a ReLU network: Dense, (ReLU, Dense) x depth, with weights of variance w2 and biases of variance b2.
 //
-// Kept per pair: the angle between the two signals before the next dense layer, and the tangent kernel in units of their
-// lengths; without biases a dense layer leaves both as they are. x_length and y_length are the rows' lengths (over
-// sqrt(d) if normalised).
+// Kept per pair: the angle between the two signals before the next dense layer, and the tangent kernel theta in units
+// of their lengths. x_length and y_length are the rows' lengths (over sqrt(d) if normalised).
 template <class T, bool tangent, bool biased>
 struct ReluNetwork {
   Angles<T> angles;
@@ -282,47 +281,75 @@ struct ReluNetwork {
   T w2, b2;
   T scale;  // without biases: w2^(depth + 1) / 2^depth
 
-  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
-    Angle<T> angle = angles(sum, row, column);
-    Vec<T> x = broadcast(x_length[row]), y = load(y_length + column);
-    Vec<T> lengths = x * y;  // their standard deviations, multiplied
-    Vec<T> theta = Vec<T>{}, slope = Vec<T>{};
+  // A pair takes a chain of some hundred operations a layer, which the processor cannot look past: in one loop it waits
+  // for their results. In several short loops over a row, which keep the state in L1, it works on several pairs at
+  // once.
+  void along(T* values, Index row, Index column, Index count) const {
+    constexpr int step = simd::lanes<T>;
+    constexpr Index most = gemm::longest;
+    T cosine[most], squared_sine[most], deficit[most], theta[most], turn[most], y[most];
+    T x = x_length[row];
+    const auto keep = [&](Index j, const Angle<T>& angle) {
+      simd::store(cosine + j, angle.cosine);
+      simd::store(squared_sine + j, angle.squared_sine);
+      simd::store(deficit + j, angle.deficit);
+    };
+    const auto kept = [&](Index j) { return Angle<T>{load(cosine + j), load(squared_sine + j), load(deficit + j)}; };
+    for (Index j = 0; j < count; j += step) {
+      const Angle<T> angle = angles(load(values + j), row, column + j);
+      keep(j, angle);
+      simd::store(y + j, load(y_length + column + j));
+      simd::store(theta + j, biased ? Vec<T>{} : angle.cosine);
+    }
     for (int layer = 0;; ++layer) {
       if constexpr (biased) {
-        angle = dense(angle, x, y, lengths, theta);
-      } else if constexpr (tangent) {
-        theta = layer == 0 ? angle.cosine : theta + angle.cosine;
+        for (Index j = 0; j < count; j += step) {
+          Vec<T> row_length = broadcast(x), column_length = load(y + j), tangents = load(theta + j);
+          keep(j, dense(kept(j), row_length, column_length, tangents));
+          simd::store(theta + j, tangents);
+          simd::store(y + j, column_length);
+        }
+        x = simd::sqrt(simd::fma(broadcast(x * x), broadcast(w2), broadcast(b2)))[0];  // as y, to the bit
       }
       if (layer == depth) break;
-      angle = relu(angle, slope);
-      theta *= slope;
-      if constexpr (biased) {
-        // E[relu relu] is half of what the angle says; the tangent kernel's units follow.
-        x *= T(0.70710678118654752440);
-        y *= T(0.70710678118654752440);
-        lengths *= T(0.5);
+      for (Index j = 0; j < count; j += step) simd::store(turn + j, kept(j).radians());
+      for (Index j = 0; j < count; j += step) {
+        Vec<T> slope;
+        const Angle<T> angle = relu(kept(j), load(turn + j), slope);
+        keep(j, angle);
+        // Without biases the next dense layer adds the new angle's cosine to the tangent kernel, and that is all.
+        simd::store(theta + j, load(theta + j) * slope + (biased ? Vec<T>{} : angle.cosine));
+        // E[relu relu] is half of what the angle says.
+        if constexpr (biased) simd::store(y + j, load(y + j) * T(0.70710678118654752440));
       }
+      if constexpr (biased) x *= T(0.70710678118654752440);
     }
-    if constexpr (biased) return lengths * (tangent ? theta : angle.cosine);
-    return lengths * scale * (tangent ? theta : angle.cosine);
+    for (Index j = 0; j < count; j += step)
+      simd::store(values + j, load(y + j) * (biased ? x : x * scale) * load((tangent ? theta : cosine) + j));
+  }
+
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    T values[simd::lanes<T>];
+    simd::store(values, sum);
+    along(values, row, column, simd::lanes<T>);
+    return load(values);
   }
 
  private:
   // S <- w2 S + b2. In terms that do not cancel: Sxx Syy - S^2 grows by w2 b2 ((|x| - |y|)^2 + 2 |x||y| (1 - cos)).
-  FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, Vec<T>& x, Vec<T>& y, Vec<T>& lengths, Vec<T>& theta) const {
-    const Vec<T> apart = x - y;
-    const Vec<T> spread = simd::fma(apart, apart, lengths * angle.deficit * T(2));
-    const Vec<T> gap = simd::fma(lengths * w2 * (lengths * w2), angle.squared_sine, spread * (w2 * b2));
-    const Vec<T> product = simd::fma(lengths * angle.cosine, broadcast(w2), broadcast(b2));
+  FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, Vec<T>& x, Vec<T>& y, Vec<T>& theta) const {
+    const Vec<T> apart = x - y, before = x * y;
+    const Vec<T> spread = simd::fma(apart, apart, before * angle.deficit * T(2));
+    const Vec<T> gap = simd::fma(before * w2 * (before * w2), angle.squared_sine, spread * (w2 * b2));
+    const Vec<T> product = simd::fma(before * angle.cosine, broadcast(w2), broadcast(b2));
     x = simd::sqrt(simd::fma(x * x, broadcast(w2), broadcast(b2)));
     y = simd::sqrt(simd::fma(y * y, broadcast(w2), broadcast(b2)));
-    const Vec<T> before = lengths;
-    lengths = x * y;
+    const Vec<T> lengths = x * y;
     const auto nothing = lengths == Vec<T>{};
     const Vec<T> inverse = T(1) / simd::select(nothing, lengths + 1, lengths);
     const Vec<T> cosine = simd::select(nothing, Vec<T>{}, product * inverse);
     const Vec<T> squared_sine = simd::select(nothing, broadcast(T(1)), gap * inverse * inverse);
-    if constexpr (tangent) theta = simd::fma(theta * before, inverse * w2, cosine);
+    theta = simd::fma(theta * before, inverse * w2, cosine);
     return Angle<T>::of(cosine, squared_sine);
   }
 };

@@ -108,8 +108,8 @@ void compute_matvec(const Kernel* kernel, const View* x, const View* y, const Vi
   check_kernel(name, kernel, x->cols);
   check_right_side(name, "v", v, y->rows);
   core::check_output(name, "out", out, x->rows, v->cols);
-  FASTDL_DISPATCH(matvec(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), matrix_of<const T>(*v),
-                         matrix_of<T>(*out)));
+  FASTDL_DISPATCH(
+      matvec(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), matrix_of<const T>(*v), matrix_of<T>(*out)));
 }
 
 template <class T, class View>
@@ -122,8 +122,8 @@ void compute_softmax(const View* q, const View* k, const View* v, double scale, 
   check_number(name, "scale", scale, std::isfinite(scale), "to be finite");
   check_right_side(name, "V", v, k->rows);
   core::check_output(name, "out", out, q->rows, v->cols);
-  FASTDL_DISPATCH(softmax(matrix_of<const T>(*q), matrix_of<const T>(*k), matrix_of<const T>(*v), scale,
-                          matrix_of<T>(*out)));
+  FASTDL_DISPATCH(
+      softmax(matrix_of<const T>(*q), matrix_of<const T>(*k), matrix_of<const T>(*v), scale, matrix_of<T>(*out)));
 }
 
 template <class Sparse>
@@ -135,8 +135,8 @@ void check_sparse(const char* name, const std::string& label, const Sparse* s) {
   if (s->offsets[0] != 0) core::fail(name, label + " with offsets from 0", std::to_string(s->offsets[0]));
   for (std::int64_t i = 0; i < s->rows; ++i)
     if (s->offsets[i + 1] < s->offsets[i])
-      core::fail(name, label + " with ascending offsets", std::to_string(s->offsets[i + 1]) + " after " +
-                                                              std::to_string(s->offsets[i]));
+      core::fail(name, label + " with ascending offsets",
+                 std::to_string(s->offsets[i + 1]) + " after " + std::to_string(s->offsets[i]));
   if (s->offsets[s->rows] > 0 && (!s->indices || !s->values))
     core::fail(name, label + " with indices and values", "a null pointer");
   for (std::int64_t i = 0; i < s->rows; ++i)
@@ -188,36 +188,36 @@ fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
   return kernel;
 }
 
-#define FASTDL_ENTRIES(suffix, T)                                                                                    \
-  fastdl_status fastdl_gram_linear_##suffix(const fastdl_matrix_##suffix* X, const fastdl_matrix_##suffix* Y,        \
-                                            const fastdl_matrix_##suffix* K) {                                       \
-    return core::guarded([&] {                                                                                       \
-      const fastdl_kernel kernel{};                                                                                  \
-      gram::compute<T>("gram.linear", &kernel, X, Y, K);                                                             \
-    });                                                                                                              \
-  }                                                                                                                  \
-  fastdl_status fastdl_gram_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,                   \
-                                     const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* K) {             \
-    return core::guarded([&] { gram::compute<T>("gram.gram", kernel, X, Y, K); });                                   \
-  }                                                                                                                  \
-  fastdl_status fastdl_gram_diag_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,              \
-                                          const fastdl_matrix_##suffix* out) {                                       \
-    return core::guarded([&] { gram::compute_diagonal<T>(kernel, X, out); });                                        \
-  }                                                                                                                  \
-  fastdl_status fastdl_gram_matvec_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,            \
-                                            const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* v,        \
-                                            const fastdl_matrix_##suffix* out) {                                     \
-    return core::guarded([&] { gram::compute_matvec<T>(kernel, X, Y, v, out); });                                    \
-  }                                                                                                                  \
+#define FASTDL_ENTRIES(suffix, T)                                                                                     \
+  fastdl_status fastdl_gram_linear_##suffix(const fastdl_matrix_##suffix* X, const fastdl_matrix_##suffix* Y,         \
+                                            const fastdl_matrix_##suffix* K) {                                        \
+    return core::guarded([&] {                                                                                        \
+      const fastdl_kernel kernel{};                                                                                   \
+      gram::compute<T>("gram.linear", &kernel, X, Y, K);                                                              \
+    });                                                                                                               \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,                    \
+                                     const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* K) {              \
+    return core::guarded([&] { gram::compute<T>("gram.gram", kernel, X, Y, K); });                                    \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_diag_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,               \
+                                          const fastdl_matrix_##suffix* out) {                                        \
+    return core::guarded([&] { gram::compute_diagonal<T>(kernel, X, out); });                                         \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_matvec_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,             \
+                                            const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* v,         \
+                                            const fastdl_matrix_##suffix* out) {                                      \
+    return core::guarded([&] { gram::compute_matvec<T>(kernel, X, Y, v, out); });                                     \
+  }                                                                                                                   \
   fastdl_status fastdl_gram_softmax_matvec_##suffix(const fastdl_matrix_##suffix* Q, const fastdl_matrix_##suffix* K, \
-                                                    const fastdl_matrix_##suffix* V, double scale,                   \
-                                                    const fastdl_matrix_##suffix* out) {                             \
-    return core::guarded([&] { gram::compute_softmax<T>(Q, K, V, scale, out); });                                    \
-  }                                                                                                                  \
-  fastdl_status fastdl_gram_sparse_##suffix(const fastdl_kernel* kernel, const fastdl_sparse_##suffix* X,            \
-                                            const fastdl_sparse_##suffix* Y_transposed, int symmetric,               \
-                                            const fastdl_matrix_##suffix* K) {                                       \
-    return core::guarded([&] { gram::compute_sparse<T>(kernel, X, Y_transposed, symmetric != 0, K); });              \
+                                                    const fastdl_matrix_##suffix* V, double scale,                    \
+                                                    const fastdl_matrix_##suffix* out) {                              \
+    return core::guarded([&] { gram::compute_softmax<T>(Q, K, V, scale, out); });                                     \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_sparse_##suffix(const fastdl_kernel* kernel, const fastdl_sparse_##suffix* X,             \
+                                            const fastdl_sparse_##suffix* Y_transposed, int symmetric,                \
+                                            const fastdl_matrix_##suffix* K) {                                        \
+    return core::guarded([&] { gram::compute_sparse<T>(kernel, X, Y_transposed, symmetric != 0, K); });               \
   }
 FASTDL_ENTRIES(f32, float)
 FASTDL_ENTRIES(f64, double)

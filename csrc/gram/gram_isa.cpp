@@ -1,4 +1,5 @@
-// Gram matrices, compiled once per instruction-set level: each kernel is an epilogue of the engine, or a rule of its own.
+// Gram matrices, compiled once per instruction-set level: each kernel is an epilogue of the engine, or a rule of its
+// own.
 #include "gemm/engine.hpp"
 #include "gram/bodies.hpp"
 #include "gram/kernels.hpp"
@@ -32,7 +33,8 @@ void diagonal_of(const Kernel& kernel, const Matrix<const T>& x, T* out, Index s
       if constexpr (requires { epilogue.own_product(i); })
         sum = epilogue.own_product(i);
       else if constexpr (std::is_same_v<Rule, gemm::MultiplyAdd>)
-        sum = T(sum_over(x.cols, [&](Index f) { return double(row[f * x.col_stride]) * double(row[f * x.col_stride]); }));
+        sum =
+            T(sum_over(x.cols, [&](Index f) { return double(row[f * x.col_stride]) * double(row[f * x.col_stride]); }));
       else
         for (Index f = 0; f < x.cols; ++f) {
           const simd::Vec<T> value = simd::broadcast(row[f * x.col_stride]);
@@ -46,13 +48,13 @@ void diagonal_of(const Kernel& kernel, const Matrix<const T>& x, T* out, Index s
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                            \
-  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,  \
-            const Matrix<T>& k) {                                                                      \
-    gram_of<T>(kernel, x, y, symmetric, k);                                                            \
-  }                                                                                                    \
-  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride) {         \
-    diagonal_of<T>(kernel, x, out, stride);                                                            \
+#define FASTDL_BODIES_OF(T)                                                                           \
+  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric, \
+            const Matrix<T>& k) {                                                                     \
+    gram_of<T>(kernel, x, y, symmetric, k);                                                           \
+  }                                                                                                   \
+  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride) {        \
+    diagonal_of<T>(kernel, x, out, stride);                                                           \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

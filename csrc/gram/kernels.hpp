@@ -131,8 +131,7 @@ void with_kernel(const Kernel& kernel, Rows<T>& rows, const Run& run) {
       return direct(ChiSquared{}, NegativeExponential<T>{gamma});
     case FASTDL_MATERN: {
       const double scale = kernel.length_scales ? 1 : 1 / kernel.length_scale;
-      if (kernel.nu == 0.5)
-        return with_distance(rows, kernel.length_scales, Matern<T, 0>{T(scale)}, run);
+      if (kernel.nu == 0.5) return with_distance(rows, kernel.length_scales, Matern<T, 0>{T(scale)}, run);
       if (kernel.nu == 1.5)
         return with_distance(rows, kernel.length_scales, Matern<T, 1>{T(__builtin_sqrt(3.0) * scale)}, run);
       if (kernel.nu == 2.5)

@@ -193,14 +193,14 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                                          \
-  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v,    \
-              const Matrix<T>& out) {                                                                                \
-    matvec_of<T>(kernel, x, y, v, out);                                                                              \
-  }                                                                                                                  \
-  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,           \
-               const Matrix<T>& out) {                                                                               \
-    softmax_of<T>(q, k, v, T(scale), out);                                                                           \
+#define FASTDL_BODIES_OF(T)                                                                                       \
+  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v, \
+              const Matrix<T>& out) {                                                                             \
+    matvec_of<T>(kernel, x, y, v, out);                                                                           \
+  }                                                                                                               \
+  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,        \
+               const Matrix<T>& out) {                                                                            \
+    softmax_of<T>(q, k, v, T(scale), out);                                                                        \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

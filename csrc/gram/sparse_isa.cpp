@@ -1,8 +1,8 @@
 // Gram matrices of sparse rows, compiled once per instruction-set level.
 //
-// A row of X is multiplied with Y's columns that it has entries in (Gustavson): K[i, :] = sum over k of x[i, k] y[:, k],
-// in a row of double sums that stays in cache, and the kernel is applied to that row. In double |x|^2 + |y|^2 - 2 x.y
-// does not cancel where float32 would.
+// A row of X is multiplied with Y's columns that it has entries in (Gustavson): K[i, :] = sum over k of x[i, k] y[:,
+// k], in a row of double sums that stays in cache, and the kernel is applied to that row. In double |x|^2 + |y|^2 - 2
+// x.y does not cancel where float32 would.
 #include "gemm/epilogue.hpp"
 #include "gemm/mirror.hpp"
 #include "gram/bodies.hpp"
@@ -60,27 +60,27 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
   constexpr Index chunk = gemm::Shape<T>::group_rows;
   const auto run = [&](bool distance, const auto& epilogue) {
     // Phase 0: the rows, of a symmetric result to the diagonal. Phase 1: its mirror.
-    core::parallel_phases(symmetric ? 2 : 1, gemm::divide_up(n, chunk), core::thread_count(),
-                          [&](Index phase, Index task) {
-      const Index first = task * chunk, end = gemm::at_most(first + chunk, n);
-      if (phase == 1) return gemm::mirror(output, first, end, 0, end);
-      Arrays<double> inner;
-      double* sums = inner.make(m);
-      for (Index i = first; i < end; ++i) {
-        const Index count = symmetric ? i + 1 : m;
-        for (Index j = 0; j < count; ++j) sums[j] = 0;
-        for (Index e = x.offsets[i]; e < x.offsets[i + 1]; ++e) {
-          const Index feature = x.indices[e];
-          const double value = double(x.values[e]);
-          for (Index f = y_columns.offsets[feature]; f < y_columns.offsets[feature + 1]; ++f) {
-            const Index j = y_columns.indices[f];
-            if (j >= count) break;  // sorted
-            sums[j] += value * double(y_columns.values[f]);
+    core::parallel_phases(
+        symmetric ? 2 : 1, gemm::divide_up(n, chunk), core::thread_count(), [&](Index phase, Index task) {
+          const Index first = task * chunk, end = gemm::at_most(first + chunk, n);
+          if (phase == 1) return gemm::mirror(output, first, end, 0, end);
+          Arrays<double> inner;
+          double* sums = inner.make(m);
+          for (Index i = first; i < end; ++i) {
+            const Index count = symmetric ? i + 1 : m;
+            for (Index j = 0; j < count; ++j) sums[j] = 0;
+            for (Index e = x.offsets[i]; e < x.offsets[i + 1]; ++e) {
+              const Index feature = x.indices[e];
+              const double value = double(x.values[e]);
+              for (Index f = y_columns.offsets[feature]; f < y_columns.offsets[feature + 1]; ++f) {
+                const Index j = y_columns.indices[f];
+                if (j >= count) break;  // sorted
+                sums[j] += value * double(y_columns.values[f]);
+              }
+            }
+            finish_sparse(sums, count, x_squared, y_squared, i, distance, symmetric, epilogue, output.at(i, 0));
           }
-        }
-        finish_sparse(sums, count, x_squared, y_squared, i, distance, symmetric, epilogue, output.at(i, 0));
-      }
-    });
+        });
   };
   switch (kernel.kind) {
     case FASTDL_POLYNOMIAL:
@@ -96,10 +96,10 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                                    \
-  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,    \
-              const Matrix<T>& k) {                                                                            \
-    sparse_of<T>(kernel, x, y_columns, symmetric, k);                                                          \
+#define FASTDL_BODIES_OF(T)                                                                                 \
+  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric, \
+              const Matrix<T>& k) {                                                                         \
+    sparse_of<T>(kernel, x, y_columns, symmetric, k);                                                       \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

@@ -311,8 +311,7 @@ FASTDL_INLINE V sin(V x) {
   const V value = fma(r * square, polynomial(square, Constants::sin_polynomial), r);
   const I odd = (I)((UnsignedOf<V>)shifted << (8 * sizeof(T) - 1));
   const V result = (V)((I)value ^ odd ^ sign_of(x));
-  if (__builtin_expect(any(magnitude > broadcast<T>(Constants::sin_reduces)), false))
-    return sin_by_library(x, result);
+  if (__builtin_expect(any(magnitude > broadcast<T>(Constants::sin_reduces)), false)) return sin_by_library(x, result);
   return result;
 }
 

@@ -1,4 +1,5 @@
-// The matrix-product engine at every level this machine can run, by the linear kernel, against a sum in higher precision.
+// The matrix-product engine at every level this machine can run, by the linear kernel, against a sum in higher
+// precision.
 //
 // Sizes are around the lanes, the tile, the row group and the passes over k of every level; inputs and outputs are
 // row-major, column-major and strided. Also: exact integers, bit-equality over thread counts, batches and symmetry, and
@@ -52,8 +53,8 @@ std::vector<Level<T>> levels() {
   for (core::Isa isa : core::available_isas()) {
     if (smoke && isa != core::available_isas().back()) continue;
     switch (isa) {
-#define LEVEL(level)                                 \
-  case core::Isa::level:                             \
+#define LEVEL(level)                               \
+  case core::Isa::level:                           \
     list.push_back({ #level, gram::level::gram }); \
     break;
       FASTDL_DECLARE_LEVELS(LEVEL)

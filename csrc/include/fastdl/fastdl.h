@@ -102,12 +102,11 @@ FASTDL_API fastdl_status fastdl_gram_linear_f64(const fastdl_matrix_f64* X, cons
  *   COSINE         x.y / (|x| |y|), 0 for a zero row
  *   ADDITIVE_CHI2  -sum (x - y)^2 / (x + y), 0/0 = 0                X, Y >= 0: not checked
  *   CHI2           exp(gamma ADDITIVE_CHI2)                         gamma >= 0
- *   MATERN         of r = |(x - y) / length_scale|                  nu = 0.5, 1.5, 2.5 or infinity; length_scale > 0, or
- *                                                                   length_scales, one a feature, if not NULL
- *   GEOMETRIC      1 / (1 - alpha^2 x.y)                            |alpha^2 x.y| < 1: not checked
- *   SINC           product of sin(omega (x - y)) / (pi (x - y))     omega > 0
- *   ARC_COSINE     (|x| |y|)^order J_order(angle) / pi              order = 0, 1 or 2
- *   NNGP, NTK      of a ReLU network with `depth` hidden layers     depth, w_std, b_std >= 0; normalize: x.y / d
+ *   MATERN         of r = |(x - y) / length_scale|                  nu = 0.5, 1.5, 2.5 or infinity; length_scale > 0,
+ * or length_scales, one a feature, if not NULL GEOMETRIC      1 / (1 - alpha^2 x.y)                            |alpha^2
+ * x.y| < 1: not checked SINC           product of sin(omega (x - y)) / (pi (x - y))     omega > 0 ARC_COSINE     (|x|
+ * |y|)^order J_order(angle) / pi              order = 0, 1 or 2 NNGP, NTK      of a ReLU network with `depth` hidden
+ * layers     depth, w_std, b_std >= 0; normalize: x.y / d
  */
 typedef enum fastdl_kernel_kind {
   FASTDL_LINEAR = 0,

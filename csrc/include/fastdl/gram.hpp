@@ -73,8 +73,8 @@ inline void matvec(const Kernel& k, MatrixView<const double> X, MatrixView<const
 }
 
 // out = softmax(scale Q K') V, row by row, without forming the scores
-inline void softmax_matvec(MatrixView<const float> Q, MatrixView<const float> K, MatrixView<const float> V, double scale,
-                           MatrixView<float> out) {
+inline void softmax_matvec(MatrixView<const float> Q, MatrixView<const float> K, MatrixView<const float> V,
+                           double scale, MatrixView<float> out) {
   const auto q = Q.plain(), k = K.plain(), v = V.plain(), to = out.plain();
   throw_on_error(fastdl_gram_softmax_matvec_f32(&q, &k, &v, scale, &to));
 }
