@@ -1,0 +1,365 @@
+// Every kernel, matvec, softmax and sparse rows, at every level this machine can run, against loops in double.
+//
+// Samples are made so that the kernels are of order one; a result may be off by a multiple of the type's precision that
+// grows with the number of features as a sum's error does. Also: symmetry to the bit, the diagonal, and bit-equality
+// over thread counts.
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "core/threads.hpp"
+#include "gram/bodies.hpp"
+
+#if defined(FASTDL_HAVE_WIDE)
+namespace fastdl::gram::wide {
+FASTDL_GRAM_TYPE(float)
+FASTDL_GRAM_TYPE(double)
+}  // namespace fastdl::gram::wide
+#endif
+
+using namespace fastdl;
+using gram::Kernel;
+using gram::Matrix;
+using gram::SparseRows;
+using Index = std::int64_t;
+
+namespace {
+
+bool quick = false, smoke = false;
+std::mt19937_64 bits(11);
+double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+
+constexpr double pi = 3.14159265358979323846;
+
+// The angle between two samples, from their difference and sum as unit vectors (Kahan): accurate everywhere.
+double angle(const std::vector<double>& x, const std::vector<double>& y) {
+  double xx = 0, yy = 0, apart = 0, together = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) xx += x[k] * x[k], yy += y[k] * y[k];
+  if (xx == 0 || yy == 0) return pi / 2;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const double u = x[k] / std::sqrt(xx), v = y[k] / std::sqrt(yy);
+    apart += (u - v) * (u - v), together += (u + v) * (u + v);
+  }
+  return 2 * std::atan2(std::sqrt(apart), std::sqrt(together));
+}
+
+// Dense, (ReLU, Dense) x depth, by the recursion of the kernels' definition.
+double network(const Kernel& k, double xy, double xx, double yy, std::size_t d) {
+  const double w = k.w_std * k.w_std, b = k.b_std * k.b_std, scale = k.normalize ? 1 / double(d) : 1;
+  double s = w * xy * scale + b, sx = w * xx * scale + b, sy = w * yy * scale + b, tangent = s;
+  for (int layer = 0; layer < k.depth; ++layer) {
+    const double root = std::sqrt(std::fmax(0, sx * sy - s * s));
+    const double theta = s == 0 && root == 0 ? pi / 2 : std::atan2(root, s), slope = 0.5 - theta / (2 * pi);
+    tangent *= slope;
+    s = w * (root / (2 * pi) + slope * s) + b;
+    sx = w * sx / 2 + b, sy = w * sy / 2 + b;
+    tangent = s + w * tangent;
+  }
+  return k.kind == FASTDL_NTK ? tangent : s;
+}
+
+double expected(const Kernel& k, const std::vector<double>& x, const std::vector<double>& y) {
+  const std::size_t d = x.size();
+  double xy = 0, xx = 0, yy = 0, squared = 0, absolute = 0, chi = 0, product = 1;
+  for (std::size_t f = 0; f < d; ++f) {
+    const double t = x[f] - y[f], scaled = k.length_scales ? t / k.length_scales[f] : t;
+    xy += x[f] * y[f], xx += x[f] * x[f], yy += y[f] * y[f];
+    squared += scaled * scaled, absolute += std::fabs(t);
+    chi += x[f] + y[f] == 0 ? 0 : t * t / (x[f] + y[f]);
+    product *= t == 0 ? k.omega / pi : std::sin(k.omega * t) / (pi * t);
+  }
+  const double r = std::sqrt(squared) / (k.length_scales ? 1 : k.length_scale), theta = angle(x, y);
+  const double lengths = std::sqrt(xx) * std::sqrt(yy);
+  switch (k.kind) {
+    case FASTDL_LINEAR:
+      return xy;
+    case FASTDL_POLYNOMIAL:
+      return std::pow(k.gamma * xy + k.coef0, k.degree);
+    case FASTDL_SIGMOID:
+      return std::tanh(k.gamma * xy + k.coef0);
+    case FASTDL_RBF:
+      return std::exp(-k.gamma * squared);
+    case FASTDL_LAPLACIAN:
+      return std::exp(-k.gamma * absolute);
+    case FASTDL_COSINE:
+      return lengths == 0 ? 0 : xy / lengths;
+    case FASTDL_ADDITIVE_CHI2:
+      return -chi;
+    case FASTDL_CHI2:
+      return std::exp(-k.gamma * chi);
+    case FASTDL_MATERN: {
+      if (k.nu == 0.5) return std::exp(-r);
+      const double t = std::sqrt(2 * k.nu) * r;
+      if (k.nu == 1.5) return (1 + t) * std::exp(-t);
+      if (k.nu == 2.5) return (1 + t + t * t / 3) * std::exp(-t);
+      return std::exp(-r * r / 2);
+    }
+    case FASTDL_GEOMETRIC:
+      return 1 / (1 - k.alpha * k.alpha * xy);
+    case FASTDL_SINC:
+      return product;
+    case FASTDL_ARC_COSINE: {
+      const double s = std::sin(theta), c = std::cos(theta), rest = pi - theta;
+      if (k.order == 0) return rest / pi;
+      if (k.order == 1) return lengths * (s + rest * c) / pi;
+      return lengths * lengths * (3 * s * c + rest * (1 + 2 * c * c)) / pi;
+    }
+    default:
+      return network(k, xy, xx, yy, d);
+  }
+}
+
+struct Named {
+  std::string name;
+  Kernel kernel;
+};
+
+std::vector<Named> kernels(Index d, const double* scales) {
+  std::vector<Named> list;
+  const auto add = [&](const char* name, fastdl_kernel_kind kind) -> Kernel& {
+    list.push_back({name, fastdl_kernel_default(kind, d)});
+    return list.back().kernel;
+  };
+  add("linear", FASTDL_LINEAR);
+  add("polynomial", FASTDL_POLYNOMIAL);
+  add("polynomial 5", FASTDL_POLYNOMIAL).degree = 5;
+  auto& real = add("polynomial 2.5", FASTDL_POLYNOMIAL);
+  real.degree = 2.5, real.coef0 = 3;
+  add("sigmoid", FASTDL_SIGMOID);
+  add("rbf", FASTDL_RBF);
+  add("laplacian", FASTDL_LAPLACIAN);
+  add("cosine", FASTDL_COSINE);
+  add("additive_chi2", FASTDL_ADDITIVE_CHI2);
+  add("chi2", FASTDL_CHI2).gamma = 1.0 / double(d);
+  for (double nu : {0.5, 1.5, 2.5, double(INFINITY)}) {
+    auto& k = add("matern", FASTDL_MATERN);
+    k.nu = nu, k.length_scale = std::sqrt(double(d));
+  }
+  add("matern by feature", FASTDL_MATERN).length_scales = scales;
+  add("geometric", FASTDL_GEOMETRIC).alpha = 0.3 / std::sqrt(double(d));
+  add("sinc", FASTDL_SINC).omega = 0.7;
+  for (int order : {0, 1, 2}) add("arc_cosine", FASTDL_ARC_COSINE).order = order;
+  for (auto kind : {FASTDL_NNGP, FASTDL_NTK})
+    for (int depth : {0, 1, 3})
+      for (double bias : {0.0, 0.4}) {
+        auto& k = add(kind == FASTDL_NTK ? "ntk" : "nngp", kind);
+        k.depth = depth, k.b_std = bias, k.w_std = 1.4;
+      }
+  return list;
+}
+
+template <class T>
+struct Level {
+  std::string name;
+  void (*gram)(const Kernel&, const Matrix<const T>&, const Matrix<const T>&, bool, const Matrix<T>&);
+  void (*diagonal)(const Kernel&, const Matrix<const T>&, T*, Index);
+  void (*matvec)(const Kernel&, const Matrix<const T>&, const Matrix<const T>&, const Matrix<const T>&,
+                 const Matrix<T>&);
+  void (*softmax)(const Matrix<const T>&, const Matrix<const T>&, const Matrix<const T>&, double, const Matrix<T>&);
+  void (*sparse)(const Kernel&, const SparseRows<T>&, const SparseRows<T>&, bool, const Matrix<T>&);
+};
+
+template <class T>
+std::vector<Level<T>> levels() {
+  std::vector<Level<T>> list;
+#define LEVEL_OF(level) \
+  { #level, gram::level::gram, gram::level::diagonal, gram::level::matvec, gram::level::softmax, gram::level::sparse }
+  for (core::Isa isa : core::available_isas()) {
+    if (smoke && isa != core::available_isas().back()) continue;
+    switch (isa) {
+#define LEVEL(level)                 \
+  case core::Isa::level:             \
+    list.push_back(LEVEL_OF(level)); \
+    break;
+      FASTDL_DECLARE_LEVELS(LEVEL)
+#undef LEVEL
+      default:
+        break;
+    }
+  }
+#if defined(FASTDL_HAVE_WIDE)
+  if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back(LEVEL_OF(wide));
+#endif
+  return list;
+}
+
+template <class T>
+struct Samples {
+  std::vector<T> data;
+  Index rows, cols;
+
+  Samples(Index n, Index d) : data(static_cast<std::size_t>(n * d)), rows(n), cols(d) {
+    for (T& v : data) v = T(uniform() < 0.2 ? 0 : uniform());  // not negative, for chi2; with zeros
+  }
+  Matrix<const T> view() const { return {data.data(), rows, cols, cols, 1}; }
+  Matrix<T> writable() { return {data.data(), rows, cols, cols, 1}; }
+  std::vector<double> row(Index i) const {
+    return std::vector<double>(data.begin() + i * cols, data.begin() + (i + 1) * cols);
+  }
+  T at(Index i, Index j) const { return data[static_cast<std::size_t>(i * cols + j)]; }
+};
+
+// Rounding of a sum over d features, and of a function of it that magnifies relative errors by at most 16; distances
+// are promised to 1e-5 (f32) and 1e-12 (f64) of themselves where they are small differences.
+template <class T>
+double allowed(Index d) {
+  return (sizeof(T) == 4 ? 4e-7 : 8e-16) * 16 * (4 + std::sqrt(double(d))) + (sizeof(T) == 4 ? 1e-5 : 1e-12);
+}
+
+template <class T>
+void test_kernels(const Level<T>& level, Index n, Index m, Index d) {
+  const Samples<T> x(n, d), y(m, d);
+  std::vector<double> scales(static_cast<std::size_t>(d));
+  for (double& s : scales) s = std::sqrt(double(d)) * (0.5 + uniform());
+  for (const Named& named : kernels(d, scales.data())) {
+    const std::string what = level.name + " " + named.name + " " + std::to_string(n) + "x" + std::to_string(m) + "x" +
+                             std::to_string(d) + (sizeof(T) == 4 ? " f32" : " f64");
+    Samples<T> k(n, m), s(n, n), diagonal(n, 1), v(m, 6), product(n, 6), few(m, 1), single(n, 1);
+    level.gram(named.kernel, x.view(), y.view(), false, k.writable());
+    level.gram(named.kernel, x.view(), x.view(), true, s.writable());
+    level.diagonal(named.kernel, x.view(), diagonal.data.data(), 1);
+    level.matvec(named.kernel, x.view(), y.view(), v.view(), product.writable());
+    level.matvec(named.kernel, x.view(), y.view(), few.view(), single.writable());
+    double worst = 0, largest = 1;
+    bool symmetric = true;
+    for (Index i = 0; i < n; ++i) {
+      double sums[7] = {};
+      for (Index j = 0; j < m; ++j) {
+        const double value = expected(named.kernel, x.row(i), y.row(j));
+        largest = std::max(largest, std::fabs(value));
+        worst = std::max(worst, std::fabs(k.at(i, j) - value));
+        for (int c = 0; c < 6; ++c) sums[c] += value * double(v.at(j, c));
+        sums[6] += value * double(few.at(j, 0));
+      }
+      // A part of 128 terms is summed in T.
+      for (int c = 0; c < 6; ++c) worst = std::max(worst, std::fabs(product.at(i, c) - sums[c]) / double(m + 1));
+      worst = std::max(worst, std::fabs(single.at(i, 0) - sums[6]) / double(m + 1));
+      for (Index j = 0; j <= i; ++j) {
+        symmetric &= std::memcmp(&s.data[std::size_t(i * n + j)], &s.data[std::size_t(j * n + i)], sizeof(T)) == 0;
+        const double value = expected(named.kernel, x.row(i), x.row(j));
+        largest = std::max(largest, std::fabs(value));
+        worst = std::max(worst, std::fabs(s.at(i, j) - value));
+        if (i == j) worst = std::max(worst, std::fabs(diagonal.at(i, 0) - value));
+      }
+    }
+    // 1 - cos^2 of the naive recursion above cancels where samples are parallel: so the definition itself is uncertain.
+    const bool naive = named.kernel.kind == FASTDL_NNGP || named.kernel.kind == FASTDL_NTK;
+    CHECK(worst <= allowed<T>(d) * largest + (naive ? 1e-7 : 0), "%s: off by %g of %g", what.c_str(), worst, largest);
+    CHECK(symmetric, "%s", what.c_str());
+  }
+}
+
+template <class T>
+void test_softmax(const Level<T>& level, Index n, Index m, Index d, Index p) {
+  const Samples<T> q(n, d), k(m, d), v(m, p);
+  Samples<T> out(n, p);
+  for (double scale : {0.5, -2.0, 40.0}) {
+    level.softmax(q.view(), k.view(), v.view(), scale, out.writable());
+    double worst = 0;
+    for (Index i = 0; i < n; ++i) {
+      std::vector<double> scores;
+      double most = -INFINITY, total = 0;
+      for (Index j = 0; j < m; ++j) {
+        double sum = 0;
+        for (Index f = 0; f < d; ++f) sum += double(q.at(i, f)) * double(k.at(j, f));
+        scores.push_back(scale * sum);
+        most = std::max(most, scores.back());
+      }
+      for (double& s : scores) total += s = std::exp(s - most);
+      for (Index c = 0; c < p; ++c) {
+        double sum = 0;
+        for (Index j = 0; j < m; ++j) sum += scores[std::size_t(j)] * double(v.at(j, c)) / total;
+        worst = std::max(worst, std::fabs(out.at(i, c) - sum));
+      }
+    }
+    const double conditioning = std::fabs(scale) * double(d);
+    CHECK(worst <= (sizeof(T) == 4 ? 1e-6 : 2e-15) * (4 + conditioning), "%s %d: %g", level.name.c_str(), int(n),
+          worst);
+  }
+}
+
+// A sparse set of rows and the same, dense, to the bounds of a sum.
+template <class T>
+void test_sparse(const Level<T>& level, Index n, Index d) {
+  Samples<T> x(n, d);
+  for (T& value : x.data) value = uniform() < 0.8 ? T(0) : value;
+  const auto rows_of = [](Index rows, Index cols, const auto& at, std::vector<Index>& offsets,
+                          std::vector<Index>& indices, std::vector<T>& values) -> SparseRows<T> {
+    offsets.assign(1, 0);
+    for (Index i = 0; i < rows; ++i) {
+      for (Index f = 0; f < cols; ++f)
+        if (at(i, f) != 0) indices.push_back(f), values.push_back(at(i, f));
+      offsets.push_back(Index(indices.size()));
+    }
+    return {rows, offsets.data(), indices.data(), values.data()};
+  };
+  std::vector<Index> offsets, indices, t_offsets, t_indices;
+  std::vector<T> values, t_values;
+  const auto rows = rows_of(n, d, [&](Index i, Index f) { return x.at(i, f); }, offsets, indices, values);
+  const auto columns = rows_of(d, n, [&](Index f, Index i) { return x.at(i, f); }, t_offsets, t_indices, t_values);
+  for (auto kind : {FASTDL_LINEAR, FASTDL_POLYNOMIAL, FASTDL_RBF, FASTDL_COSINE})
+    for (bool symmetric : {false, true}) {
+      const Kernel kernel = fastdl_kernel_default(kind, d);
+      Samples<T> k(n, n);
+      level.sparse(kernel, rows, columns, symmetric, k.writable());
+      double worst = 0, largest = 1;
+      for (Index i = 0; i < n; ++i)
+        for (Index j = 0; j < n; ++j) {
+          const double value = expected(kernel, x.row(i), x.row(j));
+          largest = std::max(largest, std::fabs(value));
+          worst = std::max(worst, std::fabs(k.at(i, j) - value));
+        }
+      CHECK(worst <= allowed<T>(d) * largest, "%s sparse %d: %g", level.name.c_str(), int(kind), worst);
+    }
+}
+
+template <class T>
+void test_threads(const Level<T>& level) {
+  const Index n = quick ? 140 : 400, d = 33;
+  const Samples<T> x(n, d), v(n, 3);
+  for (const Named& named : kernels(d, std::vector<double>(static_cast<std::size_t>(d), 5.0).data())) {
+    if (named.kernel.length_scales) continue;
+    Samples<T> k(n, n), product(n, 3);
+    core::set_thread_limit(1);
+    level.gram(named.kernel, x.view(), x.view(), false, k.writable());
+    level.matvec(named.kernel, x.view(), x.view(), v.view(), product.writable());
+    for (int threads : {2, 5}) {
+      Samples<T> again(n, n), product_again(n, 3);
+      core::set_thread_limit(threads);
+      level.gram(named.kernel, x.view(), x.view(), false, again.writable());
+      level.matvec(named.kernel, x.view(), x.view(), v.view(), product_again.writable());
+      CHECK(again.data == k.data && product_again.data == product.data, "%s %s with %d threads", level.name.c_str(),
+            named.name.c_str(), threads);
+    }
+  }
+  core::set_thread_limit(0);
+}
+
+template <class T>
+void test_type() {
+  const Index sizes[][3] = {{1, 1, 1}, {7, 9, 3}, {17, 33, 8}, {33, 16, 9}, {65, 31, 17}, {50, 140, 40}, {13, 7, 600}};
+  for (const auto& level : levels<T>()) {
+    const int before = failed;
+    for (const auto& [n, m, d] : sizes) {
+      if (smoke && n * m * d > 20000) continue;
+      test_kernels(level, n, m, d);
+      test_softmax(level, n, m, d, 1 + d % 11);
+    }
+    test_sparse(level, 61, 40);
+    if (!smoke) test_threads(level);
+    std::printf("%s %s: %s\n", level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64", failed == before ? "ok" : "FAILED");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  smoke = argc > 1 && std::string(argv[1]) == "--smoke";
+  quick = smoke || (argc > 1 && std::string(argv[1]) == "--quick");
+  test_type<float>();
+  test_type<double>();
+  return summary();
+}
