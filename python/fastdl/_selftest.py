@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdl import _dispatch, gram
+from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,37 @@ def _linear(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, An
         yield (X,), wide @ wide.T, slack * (np.abs(wide) @ np.abs(wide).T)
 
 
-_CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (("gram.linear", gram.linear, _linear),)
+def _against_reference(name: str) -> Callable[..., Any]:
+    """Give the check of a kernel: the reference in float64, within what rounding may do to it."""
+
+    def calls(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
+        for n, m, d in _SIZES:
+            # Not negative, for chi2; short, for geometric.
+            X, Y = ((rng.random((rows, d)) / np.sqrt(d)).astype(dtype) for rows in (n, m))
+            for arguments in ((X, Y), (X,)):
+                with _dispatch.backend("reference"):
+                    expected = getattr(gram, name)(*(array.astype(np.float64) for array in arguments))
+                # Distances are promised to 1e-5 and 1e-12; sums and functions of them add a few roundings.
+                slack = (1e-5 if dtype == np.float32 else 1e-12) + 64 * np.sqrt(d) * np.finfo(dtype).eps
+                yield arguments, expected, np.full(expected.shape, slack * max(1.0, np.abs(expected).max(initial=0)))
+
+    return calls
+
+
+def _matvec(X: Any, Y: Any | None = None) -> Any:
+    return gram.matvec(X, np.ones((X if Y is None else Y).shape[0], X.dtype), Y)
+
+
+def _row_sums(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
+    for arguments, expected, allowed in _against_reference("rbf")(rng, dtype):
+        yield arguments, expected.sum(axis=1), allowed.sum(axis=1)
+
+
+_CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
+    ("gram.linear", gram.linear, _linear),
+    *((f"gram.{name}", getattr(gram, name), _against_reference(name)) for name in KERNELS if name != "linear"),
+    ("gram.matvec", _matvec, _row_sums),
+)
 
 
 def _largest_excess(function: Callable[..., Any], calls: Iterator[tuple[Any, Any, Any]]) -> float:
@@ -62,6 +93,8 @@ def run() -> int:
     failures = 0
     for backend, isa in _levels():
         for name, function, make in _CHECKS:
+            if backend == "reference" and make is not _linear:
+                continue  # it is what the others are compared with
             for dtype in (np.float32, np.float64):
                 try:
                     with _dispatch.backend(backend):
