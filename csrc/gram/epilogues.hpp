@@ -136,7 +136,7 @@ struct OfProducts {
   }
 
   T direct(const T* a, const T* b) const {
-    const Features<T> features{nullptr, weight};
+    const Features<T> features{nullptr, weight, nullptr, nullptr};
     constexpr int step = simd::lanes<T>;
     Index k = 0;
     T total = 0;

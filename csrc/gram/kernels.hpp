@@ -26,7 +26,7 @@ class Rows {
   gemm::Strided<T> right() const { return {y.data, y.row_stride, y.col_stride}; }
 
   // f(scale * squared length) of every row of x and y
-  void lengths(Features<T> features, double scale, OfLength f, double beyond, const T*& of_x, const T*& of_y) {
+  void lengths(const Features<T>& features, double scale, OfLength f, double beyond, const T*& of_x, const T*& of_y) {
     T* to = arrays_.make(y.rows + simd::lanes<T>);
     squared_lengths(y, features, scale, f, T(beyond), to);
     of_y = of_x = to;
@@ -40,6 +40,16 @@ class Rows {
     T* to = arrays_.make(x.cols);
     Arrays<double> sums;  // after what outlives it: scratch frames close in the order opposite to their opening
     centre_of(turned ? x : y, to, sums.make(x.cols));
+    return to;
+  }
+
+  // The same for each row of a panel
+  const T* repeated(const T* values) {
+    if (!values) return nullptr;
+    constexpr int rows = gemm::Shape<T>::rows;
+    T* to = arrays_.make(x.cols * rows);
+    for (Index k = 0; k < x.cols; ++k)
+      for (int r = 0; r < rows; ++r) to[k * rows + r] = values[k];
     return to;
   }
 
@@ -65,12 +75,13 @@ template <class T, class Function, class Run>
 void with_distance(Rows<T>& rows, const double* length_scales, const Function& function, const Run& run) {
   const T* weight = rows.weights(length_scales);
   if (rows.x.cols <= direct_features) {
-    const Features<T> features{nullptr, weight};
+    const Features<T> features{nullptr, weight, nullptr, rows.repeated(weight)};
     run(SquaredDifference{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features},
         OfDifferences<T, Function>{function});
     return;
   }
-  const Features<T> features{rows.centre(), weight};
+  const T* centre = rows.centre();
+  const Features<T> features{centre, weight, rows.repeated(centre), rows.repeated(weight)};
   OfProducts<T, Function> epilogue{function, nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y, weight};
   rows.lengths(features, 1, itself, __builtin_inf(), epilogue.x_squared, epilogue.y_squared);
   run(gemm::MultiplyAdd{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features}, epilogue);

@@ -25,10 +25,12 @@ FASTDL_INLINE double sum_over(Index count, const Function& f) {
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-// (x - centre) * weight, as it is packed and measured; either may be missing.
+// (x - centre) * weight, as it is packed and measured; either may be missing. The second pair has every number once for
+// each row of a packed panel, side by side.
 template <class T>
 struct Features {
   const T *centre = nullptr, *weight = nullptr;
+  const T *centre_rows = nullptr, *weight_rows = nullptr;
 
   FASTDL_INLINE T operator()(T x, Index k) const {
     if (centre) x -= centre[k];
@@ -56,20 +58,53 @@ inline double length(double squared) { return __builtin_sqrt(squared); }
 inline double inverse_length(double squared) { return squared > 0 ? 1 / __builtin_sqrt(squared) : squared; }
 using OfLength = double (*)(double squared);
 
+// The squared length of a contiguous row: lanes of partial sums, which are added in double.
+template <bool centred, bool weighted, class T>
+double squared_length(const T* row, Index count, const Features<T>& features) {
+  constexpr int step = simd::lanes<T>;
+  simd::Vec<T> sums[4] = {};
+  Index k = 0;
+  const auto take = [&](simd::Vec<T>& sum, Index at) {
+    simd::Vec<T> value = simd::load(row + at);
+    if constexpr (centred) value -= simd::load(features.centre + at);
+    if constexpr (weighted) value *= simd::load(features.weight + at);
+    sum = simd::fma(value, value, sum);
+  };
+  for (; k + 4 * step <= count; k += 4 * step)
+    for (int u = 0; u < 4; ++u) take(sums[u], k + u * step);
+  for (; k + step <= count; k += step) take(sums[0], k);
+  double total = 0;
+  for (int u = 0; u < 4; ++u)
+    for (int i = 0; i < step; ++i) total += double(sums[u][i]);
+  for (; k < count; ++k) {
+    const double value = double(features(row[k], k));
+    total += value * value;
+  }
+  return total;
+}
+
+template <class T>
+double squared_length(const Matrix<const T>& x, Index i, const Features<T>& features) {
+  const T* row = x.data + i * x.row_stride;
+  if (x.col_stride != 1)
+    return sum_over(x.cols, [&](Index k) {
+      const double value = double(features(row[k * x.col_stride], k));
+      return value * value;
+    });
+  if (features.centre && features.weight) return squared_length<true, true>(row, x.cols, features);
+  if (features.centre) return squared_length<true, false>(row, x.cols, features);
+  if (features.weight) return squared_length<false, true>(row, x.cols, features);
+  return squared_length<false, false>(row, x.cols, features);
+}
+
 // to[i] = f(scale * squared length of row i) for every row, and `beyond` for a vector's lanes past the end, which
 // epilogues read.
 template <class T>
-void squared_lengths(const Matrix<const T>& x, Features<T> features, double scale, OfLength f, T beyond, T* to) {
+void squared_lengths(const Matrix<const T>& x, const Features<T>& features, double scale, OfLength f, T beyond, T* to) {
   const Index block = rows_a_task(x.cols), tasks = gemm::divide_up(x.rows, block);
   core::parallel_for(tasks, tasks < 4 ? 1 : core::thread_count(), [&](Index task) {
-    for (Index i = task * block; i < x.rows && i < (task + 1) * block; ++i) {
-      const T* row = x.data + i * x.row_stride;
-      const double squared = sum_over(x.cols, [&](Index k) {
-        const double value = features(row[k * x.col_stride], k);
-        return value * value;
-      });
-      to[i] = T(f(scale * squared));
-    }
+    for (Index i = task * block; i < x.rows && i < (task + 1) * block; ++i)
+      to[i] = T(f(scale * squared_length(x, i, features)));
   });
   for (int i = 0; i < simd::lanes<T>; ++i) to[x.rows + i] = beyond;
 }
@@ -98,18 +133,33 @@ struct Centred {
   Features<T> features;
 
   void pack_rows(Index first, int count, Index k, Index depth, T* panel) const {
+    constexpr int rows = gemm::Shape<T>::rows, step = simd::lanes<T>;
     base.pack_rows(first, count, k, depth, panel);
-    for (Index p = 0; p < depth; ++p)
-      for (int r = 0; r < gemm::Shape<T>::rows; ++r) {
-        T& value = panel[p * gemm::Shape<T>::rows + r];
-        value = features(value, k + p);
-      }
+    const Index size = depth * rows;
+    const T *centre = features.centre_rows + k * rows, *weight = features.weight_rows + k * rows;
+    Index p = 0;
+    for (; p + step <= size; p += step) {
+      simd::Vec<T> value = simd::load(panel + p);
+      if (features.centre) value -= simd::load(centre + p);
+      if (features.weight) value *= simd::load(weight + p);
+      simd::store(panel + p, value);
+    }
+    for (; p < size; ++p) {
+      if (features.centre) panel[p] -= centre[p];
+      if (features.weight) panel[p] *= weight[p];
+    }
   }
 
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     base.pack_columns(first, count, k, depth, width, panel);
-    for (Index p = 0; p < depth; ++p)
-      for (int j = 0; j < width; ++j) panel[p * width + j] = features(panel[p * width + j], k + p);
+    for (Index p = 0; p < depth; ++p) {
+      const simd::Vec<T> centre = simd::broadcast(features.centre ? features.centre[k + p] : T(0));
+      const simd::Vec<T> weight = simd::broadcast(features.weight ? features.weight[k + p] : T(1));
+      for (int j = 0; j < width; j += simd::lanes<T>) {
+        T* at = panel + p * width + j;
+        simd::store(at, (simd::load(at) - centre) * weight);
+      }
+    }
   }
 };
 

@@ -14,7 +14,7 @@ namespace {
 using gemm::Index;
 
 template <class T>
-double squared_length(const SparseRows<T>& x, Index row) {
+double sparse_length(const SparseRows<T>& x, Index row) {
   double sum = 0;
   for (Index e = x.offsets[row]; e < x.offsets[row + 1]; ++e) sum += double(x.values[e]) * double(x.values[e]);
   return sum;
@@ -47,7 +47,7 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
   const Index n = x.rows, m = k.cols;
   Arrays<double> doubles;
   double *x_squared = doubles.make(n), *y_squared = doubles.make(m);
-  for (Index i = 0; i < n; ++i) x_squared[i] = squared_length(x, i);
+  for (Index i = 0; i < n; ++i) x_squared[i] = sparse_length(x, i);
   for (Index j = 0; j < m; ++j) y_squared[j] = 0;
   for (Index e = 0; e < y_columns.offsets[y_columns.rows]; ++e)
     y_squared[y_columns.indices[e]] += double(y_columns.values[e]) * double(y_columns.values[e]);
