@@ -486,7 +486,7 @@ class TestErrors:
             ("sinc", {"omega": 0}, ValueError, "expected omega to be a number above 0, got 0"),
             ("arc_cosine", {"order": 3}, ValueError, "expected order to be 0, 1 or 2, got 3"),
             ("arc_cosine", {"order": 1.0}, TypeError, "expected order to be 0, 1 or 2, got float"),
-            ("nngp", {"depth": -1}, ValueError, "expected depth to be a whole number of at least 0, got -1"),
+            ("nngp", {"depth": -1}, ValueError, "expected depth to be a whole number from 0 to 1000000, got -1"),
             ("ntk", {"w_std": -1}, ValueError, "expected w_std to be a number of at least 0, got -1"),
             ("ntk", {"b_std": np.inf}, ValueError, "expected b_std"),
             ("ntk", {"normalize": 1}, TypeError, "expected normalize to be True or False, got int"),

@@ -38,11 +38,11 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
   static_assert(stream_part % S::columns == 0);
   const Index depth = balanced_depth<T>(size.depth);
   const Index passes = depth == 0 ? 1 : divide_up(size.depth, depth);
-  // Packed B: 4 MB, but no less than a part.
+  // Packed B: 4 MB, but no less than a part, or all there is.
   constexpr Index packed_elements = (Index{4} << 20) / Index(sizeof(T));
   const Index parts_in_memory = packed_elements / (size.depth + 1) / stream_part;
   const Index block =
-      stream_part * at_most(divide_up(size.columns, stream_part), parts_in_memory < 1 ? 1 : parts_in_memory);
+      at_most(round_up(size.columns, S::columns), stream_part * (parts_in_memory < 1 ? 1 : parts_in_memory));
   const double work = double(size.rows) * double(size.columns) * double(size.depth + 16);
   const int threads = work < 4e6 ? 1 : core::thread_count();
   const Index even = round_up(divide_up(size.rows, 4 * Index(threads)), S::rows);
@@ -50,7 +50,7 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
   const Index panels = divide_up(block, S::columns), chunks = divide_up(size.rows, chunk);
 
   core::Scratch scratch;
-  T* packed_b = static_cast<T*>(scratch.bytes(static_cast<std::size_t>(block * size.depth) * sizeof(T)));
+  T* packed_b = scratch.array<T>(block, size.depth);
   const Index blocks = divide_up(size.columns, block);
   core::parallel_phases(2 * blocks, panels > chunks ? panels : chunks, threads, [&](Index phase, Index task) {
     const Index column = phase / 2 * block, column_end = at_most(column + block, size.columns);
@@ -71,9 +71,8 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
     const Index row = task * chunk, row_end = at_most(row + chunk, size.rows);
     if (row >= row_end) return;
     core::Scratch inner;
-    T* packed_a =
-        static_cast<T*>(inner.bytes(static_cast<std::size_t>(round_up(chunk, S::rows) * size.depth) * sizeof(T)));
-    T* values = static_cast<T*>(inner.bytes(static_cast<std::size_t>(chunk * stream_part) * sizeof(T)));
+    T* packed_a = inner.array<T>(round_up(chunk, S::rows), size.depth);
+    T* values = inner.array<T>(chunk, stream_part);
     const Index height = round_up(row_end - row, S::rows);
     for (Index k = 0; k < size.depth; k += depth)
       for (Index r = row; r < row_end; r += S::rows) {

@@ -14,14 +14,14 @@ using simd::broadcast;
 using simd::load;
 using simd::Vec;
 
-// In units of the error of a sum of products of like sign over d features: how far a difference of such sums is
-// trusted. 4 standard deviations of that error are about sqrt(d)/2 roundings; a sum begins anew every max_depth
-// features.
+// Which share of its terms a difference of two sums over d features must reach to be trusted. Four standard deviations
+// of the error of a sum are about sqrt(d)/2 roundings; equal terms, whose roundings do not average out, reach 2 sqrt(d)
+// up to max_depth features, after which a sum begins anew.
 template <class T>
 T trusted_share(Index features) {
   constexpr double rounding = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53, wanted = sizeof(T) == 4 ? 1e-5 : 1e-12;
   const double length = double(gemm::at_most(features, gemm::Shape<T>::max_depth));
-  return T(rounding / (2 * wanted) * (1 + __builtin_sqrt(length)));
+  return T(rounding / (2 * wanted) * (1 + 2 * __builtin_sqrt(length)));
 }
 
 // ---- functions of the product -------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ template <class T, int order>
 struct Matern {
   T scale;
   FASTDL_INLINE Vec<T> operator()(Vec<T> squared) const {
-    const Vec<T> r = simd::sqrt(squared) * scale;
+    const Vec<T> r = simd::at_most(simd::sqrt(squared) * scale, T(1000));  // where e^-r is 0, and r e^-r too
     const Vec<T> decay = simd::exp(-r);
     if constexpr (order == 0) return decay;
     if constexpr (order == 1) return simd::fma(r, decay, decay);
@@ -119,7 +119,8 @@ struct OfProducts {
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
     const Vec<T> total = load(y_squared + column) + x_squared[row];
     Vec<T> squared = simd::fma(sum, broadcast(T(-2)), total);
-    const auto doubtful = squared < total * share;
+    // A length beyond the range of T says nothing of the distance either. (Past the last column lengths are NaN.)
+    const auto doubtful = (squared < total * share) | (total == broadcast(T(__builtin_inf())));
     if (__builtin_expect(simd::any(doubtful), 0)) squared = summed_anew(squared, (Vec<T>)doubtful, row, column);
     return function(squared);
   }
@@ -135,26 +136,28 @@ struct OfProducts {
     return squared;
   }
 
+  // In lanes of T for 512 features at a time, and those sums in double.
   T direct(const T* a, const T* b) const {
-    const Features<T> features{nullptr, weight, nullptr, nullptr};
     constexpr int step = simd::lanes<T>;
     Index k = 0;
-    T total = 0;
-    if (x.col_stride == 1 && y.col_stride == 1 && !weight) {
-      Vec<T> sums[2] = {};
-      for (; k + 2 * step <= x.cols; k += 2 * step)
-        for (int u = 0; u < 2; ++u) {
-          const Vec<T> difference = load(a + k + u * step) - load(b + k + u * step);
-          sums[u] = simd::fma(difference, difference, sums[u]);
-        }
-      const Vec<T> sum = sums[0] + sums[1];
-      for (int i = 0; i < step; ++i) total += sum[i];
-    }
-    for (; k < x.cols; ++k) {
-      const T difference = features(a[k * x.col_stride] - b[k * y.col_stride], k);
-      total += difference * difference;
-    }
-    return total;
+    double total = 0;
+    if (x.col_stride == 1 && y.col_stride == 1 && !weight)
+      while (k + 2 * step <= x.cols) {
+        Vec<T> sums[2] = {};
+        for (const Index end = k + 512; k < end && k + 2 * step <= x.cols; k += 2 * step)
+          for (int u = 0; u < 2; ++u) {
+            const Vec<T> difference = load(a + k + u * step) - load(b + k + u * step);
+            sums[u] = simd::fma(difference, difference, sums[u]);
+          }
+        const Vec<T> sum = sums[0] + sums[1];
+        for (int i = 0; i < step; ++i) total += double(sum[i]);
+      }
+    const Features<T> features{nullptr, weight, nullptr, nullptr};
+    return T(total + sum_over(x.cols - k, [&](Index rest) {
+               const Index f = k + rest;
+               const double difference = double(features(a[f * x.col_stride] - b[f * y.col_stride], f));
+               return difference * difference;
+             }));
   }
 };
 
@@ -325,7 +328,7 @@ struct ReluNetwork {
       if constexpr (biased) x *= T(0.70710678118654752440);
     }
     for (Index j = 0; j < count; j += step)
-      simd::store(values + j, load(y + j) * (biased ? x : x * scale) * load((tangent ? theta : cosine) + j));
+      simd::store(values + j, load(y + j) * x * (biased ? T(1) : scale) * load((tangent ? theta : cosine) + j));
   }
 
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
@@ -340,7 +343,6 @@ struct ReluNetwork {
   FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, Vec<T>& x, Vec<T>& y, Vec<T>& theta) const {
     const Vec<T> apart = x - y, before = x * y;
     const Vec<T> spread = simd::fma(apart, apart, before * angle.deficit * T(2));
-    const Vec<T> gap = simd::fma(before * w2 * (before * w2), angle.squared_sine, spread * (w2 * b2));
     const Vec<T> product = simd::fma(before * angle.cosine, broadcast(w2), broadcast(b2));
     x = simd::sqrt(simd::fma(x * x, broadcast(w2), broadcast(b2)));
     y = simd::sqrt(simd::fma(y * y, broadcast(w2), broadcast(b2)));
@@ -348,7 +350,9 @@ struct ReluNetwork {
     const auto nothing = lengths == Vec<T>{};
     const Vec<T> inverse = T(1) / simd::select(nothing, lengths + 1, lengths);
     const Vec<T> cosine = simd::select(nothing, Vec<T>{}, product * inverse);
-    const Vec<T> squared_sine = simd::select(nothing, broadcast(T(1)), gap * inverse * inverse);
+    const Vec<T> kept = before * w2 * inverse;  // the squares of these would leave the range of float32 early
+    const Vec<T> gap = simd::fma(kept * kept, angle.squared_sine, spread * inverse * (inverse * w2 * b2));
+    const Vec<T> squared_sine = simd::select(nothing, broadcast(T(1)), gap);
     theta = simd::fma(theta * before, inverse * w2, cosine);
     return Angle<T>::of(cosine, squared_sine);
   }

@@ -65,10 +65,17 @@ class Rows {
   Arrays<T> arrays_;
 };
 
+// A parameter as T: what is beyond its range becomes its largest number, so that it times 0 is still 0.
+template <class T>
+T finite(double value) {
+  constexpr double most = sizeof(T) == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+  return T(value > most ? most : value < -most ? -most : value);
+}
+
 template <class T>
 Polynomial<T> polynomial_of(const Kernel& kernel) {
   const bool whole = kernel.degree <= 1024 && kernel.degree == double(int(kernel.degree));
-  return {T(kernel.gamma), T(kernel.coef0), T(kernel.degree), whole ? int(kernel.degree) : 0};
+  return {finite<T>(kernel.gamma), finite<T>(kernel.coef0), T(kernel.degree), whole ? int(kernel.degree) : 0};
 }
 
 template <class T, class Function, class Run>
@@ -83,7 +90,7 @@ void with_distance(Rows<T>& rows, const double* length_scales, const Function& f
   const T* centre = rows.centre();
   const Features<T> features{centre, weight, rows.repeated(centre), rows.repeated(weight)};
   OfProducts<T, Function> epilogue{function, nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y, weight};
-  rows.lengths(features, 1, itself, __builtin_inf(), epilogue.x_squared, epilogue.y_squared);
+  rows.lengths(features, 1, itself, __builtin_nan(""), epilogue.x_squared, epilogue.y_squared);
   run(gemm::MultiplyAdd{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features}, epilogue);
 }
 
@@ -119,7 +126,7 @@ void with_arc_cosine(Rows<T>& rows, const Run& run) {
 // run(rule, left operand, right operand, epilogue) for the kernel
 template <class T, class Run>
 void with_kernel(const Kernel& kernel, Rows<T>& rows, const Run& run) {
-  const T gamma = T(kernel.gamma), coef0 = T(kernel.coef0);
+  const T gamma = finite<T>(kernel.gamma), coef0 = finite<T>(kernel.coef0);
   const auto direct = [&](const auto& rule, const auto& epilogue) { run(rule, rows.left(), rows.right(), epilogue); };
   switch (kernel.kind) {
     case FASTDL_LINEAR:
@@ -142,12 +149,12 @@ void with_kernel(const Kernel& kernel, Rows<T>& rows, const Run& run) {
       return direct(ChiSquared{}, NegativeExponential<T>{gamma});
     case FASTDL_MATERN: {
       const double scale = kernel.length_scales ? 1 : 1 / kernel.length_scale;
-      if (kernel.nu == 0.5) return with_distance(rows, kernel.length_scales, Matern<T, 0>{T(scale)}, run);
+      if (kernel.nu == 0.5) return with_distance(rows, kernel.length_scales, Matern<T, 0>{finite<T>(scale)}, run);
       if (kernel.nu == 1.5)
-        return with_distance(rows, kernel.length_scales, Matern<T, 1>{T(__builtin_sqrt(3.0) * scale)}, run);
+        return with_distance(rows, kernel.length_scales, Matern<T, 1>{finite<T>(__builtin_sqrt(3.0) * scale)}, run);
       if (kernel.nu == 2.5)
-        return with_distance(rows, kernel.length_scales, Matern<T, 2>{T(__builtin_sqrt(5.0) * scale)}, run);
-      return with_distance(rows, kernel.length_scales, Rbf<T>{T(0.5 * scale * scale)}, run);
+        return with_distance(rows, kernel.length_scales, Matern<T, 2>{finite<T>(__builtin_sqrt(5.0) * scale)}, run);
+      return with_distance(rows, kernel.length_scales, Rbf<T>{finite<T>(0.5 * scale * scale)}, run);
     }
     case FASTDL_GEOMETRIC:
       return direct(gemm::MultiplyAdd{}, Geometric<T>{T(kernel.alpha * kernel.alpha)});

@@ -26,7 +26,7 @@ struct RightSide {
   RightSide(const Matrix<const T>& v, Arrays<T>& arrays) : rows(v.rows), cols(v.cols) {
     const bool side_by_side = cols > few;
     stride = side_by_side ? gemm::round_up(cols, simd::lanes<T>) : rows;
-    T* to = arrays.make((side_by_side ? rows : cols) * stride);
+    T* to = arrays.make(side_by_side ? rows : cols, stride);
     for (Index i = 0; i < rows; ++i)
       for (Index c = 0; c < (side_by_side ? stride : cols); ++c) {
         const T value = c < cols ? v.data[i * v.row_stride + c * v.col_stride] : T(0);
@@ -129,7 +129,7 @@ void matvec_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<cons
   Arrays<T> arrays;
   Arrays<double> doubles;
   const RightSide<T> right_side(v, arrays);
-  double* sums = doubles.make(out.rows * out.cols);
+  double* sums = doubles.make(out.rows, out.cols);
   for (Index i = 0; i < out.rows * out.cols; ++i) sums[i] = 0;
   Rows<T> rows(x, y, false);
   with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
@@ -150,7 +150,7 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   Arrays<T> arrays;
   Arrays<double> doubles;
   const RightSide<T> right_side(v, arrays);
-  double* sums = doubles.make(out.rows * out.cols);
+  double* sums = doubles.make(out.rows, out.cols);
   double* totals = doubles.make(out.rows);
   T* largest = arrays.make(out.rows);
   for (Index i = 0; i < out.rows * out.cols; ++i) sums[i] = 0;
@@ -169,9 +169,11 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
                       }
                       T most = largest[i];
                       for (int l = 0; l < step; ++l) most = top[l] > most ? top[l] : most;
+                      // As long as there is nothing but -inf, all weights are 0.
+                      const T base = most > -T(__builtin_inf()) ? most : T(0);
                       simd::Vec<T> total{};
                       for (Index j = 0; j < width; j += step) {
-                        const simd::Vec<T> weight = simd::exp(simd::load(scores + j) - most);
+                        const simd::Vec<T> weight = simd::exp(simd::load(scores + j) - base);
                         total += weight;
                         simd::store(scores + j, weight);
                       }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
@@ -43,7 +42,7 @@ struct Features {
 template <class T>
 class Arrays {
  public:
-  T* make(Index size) { return static_cast<T*>(scratch_.bytes(static_cast<std::size_t>(size) * sizeof(T))); }
+  T* make(Index rows, Index cols = 1) { return scratch_.array<T>(rows, cols); }
 
  private:
   core::Scratch scratch_;
@@ -86,15 +85,19 @@ double squared_length(const T* row, Index count, const Features<T>& features) {
 template <class T>
 double squared_length(const Matrix<const T>& x, Index i, const Features<T>& features) {
   const T* row = x.data + i * x.row_stride;
-  if (x.col_stride != 1)
+  const auto in_double = [&] {
     return sum_over(x.cols, [&](Index k) {
       const double value = double(features(row[k * x.col_stride], k));
       return value * value;
     });
-  if (features.centre && features.weight) return squared_length<true, true>(row, x.cols, features);
-  if (features.centre) return squared_length<true, false>(row, x.cols, features);
-  if (features.weight) return squared_length<false, true>(row, x.cols, features);
-  return squared_length<false, false>(row, x.cols, features);
+  };
+  if (x.col_stride != 1) return in_double();
+  const double squared = features.centre && features.weight ? squared_length<true, true>(row, x.cols, features)
+                         : features.centre                  ? squared_length<true, false>(row, x.cols, features)
+                         : features.weight                  ? squared_length<false, true>(row, x.cols, features)
+                                                            : squared_length<false, false>(row, x.cols, features);
+  // Out of the range of float32 the lanes have lost something.
+  return sizeof(T) == 4 && !(squared > 1e-30 && squared < 1e30) ? in_double() : squared;
 }
 
 // to[i] = f(scale * squared length of row i) for every row, and `beyond` for a vector's lanes past the end, which
@@ -110,8 +113,8 @@ void squared_lengths(const Matrix<const T>& x, const Features<T>& features, doub
 }
 
 // A centre near the data keeps the products small that squared distances are differences of. Any will do: the mean of
-// up to 256 rows, without what is not finite. It is taken of Y alone, so that K does not depend on how the rows of X
-// are split over calls.
+// up to 256 rows, without what is not finite or so large that it would outweigh the rest. It is taken of Y alone, so
+// that K does not depend on how the rows of X are split over calls.
 template <class T>
 void centre_of(const Matrix<const T>& y, T* centre, double* sums) {
   const Index count = y.rows < 256 ? y.rows : 256;
@@ -120,7 +123,7 @@ void centre_of(const Matrix<const T>& y, T* centre, double* sums) {
     const T* row = y.data + i * y.rows / count * y.row_stride;
     for (Index k = 0; k < y.cols; ++k) {
       const double value = double(row[k * y.col_stride]);
-      sums[k] += std::fabs(value) <= double(std::numeric_limits<T>::max()) / 512 ? value : 0;
+      sums[k] += std::fabs(value) <= (sizeof(T) == 4 ? 1e12 : 1e100) ? value : 0;
     }
   }
   for (Index k = 0; k < y.cols; ++k) centre[k] = count ? T(sums[k] / double(count)) : T(0);

@@ -46,7 +46,7 @@ struct SincProduct {
   FASTDL_INLINE V step(V product, V a, V b) const {
     const V difference = a - b;
     const auto same = difference == V{};
-    const V ratio = simd::sin(difference * omega) * inverse_pi / simd::select(same, difference + 1, difference);
+    const V ratio = simd::sin(difference * omega) / simd::select(same, difference + 1, difference) * inverse_pi;
     return product * simd::select(same, simd::broadcast(omega_over_pi), ratio);
   }
   template <class V>

@@ -20,10 +20,10 @@ double sparse_length(const SparseRows<T>& x, Index row) {
   return sum;
 }
 
-// k of a row of X and `count` columns of K, from their products. `own` is the column of the row itself, or none.
+// k of a row of X and `count` columns of K, from their products.
 template <class T, class Epilogue>
 void finish_sparse(const double* sums, Index count, const double* x_squared, const double* y_squared, Index row,
-                   bool distance, bool symmetric, const Epilogue& epilogue, gemm::Output<T> to) {
+                   bool distance, const Epilogue& epilogue, gemm::Output<T> to) {
   T part[256];
   for (Index j = 0; j < count; j += 256) {
     const Index here = gemm::at_most(256, count - j);
@@ -31,7 +31,7 @@ void finish_sparse(const double* sums, Index count, const double* x_squared, con
       double value = sums[j + i];
       if (distance) {
         value = x_squared[row] + y_squared[j + i] - 2 * value;
-        value = (symmetric && j + i == row) || value < 0 ? 0 : value;
+        value = value < 0 ? 0 : value;  // on the diagonal it is exactly 0: the same sums in the same order
       }
       part[i] = T(value);
     }
@@ -60,27 +60,27 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
   constexpr Index chunk = gemm::Shape<T>::group_rows;
   const auto run = [&](bool distance, const auto& epilogue) {
     // Phase 0: the rows, of a symmetric result to the diagonal. Phase 1: its mirror.
-    core::parallel_phases(
-        symmetric ? 2 : 1, gemm::divide_up(n, chunk), core::thread_count(), [&](Index phase, Index task) {
-          const Index first = task * chunk, end = gemm::at_most(first + chunk, n);
-          if (phase == 1) return gemm::mirror(output, first, end, 0, end);
-          Arrays<double> inner;
-          double* sums = inner.make(m);
-          for (Index i = first; i < end; ++i) {
-            const Index count = symmetric ? i + 1 : m;
-            for (Index j = 0; j < count; ++j) sums[j] = 0;
-            for (Index e = x.offsets[i]; e < x.offsets[i + 1]; ++e) {
-              const Index feature = x.indices[e];
-              const double value = double(x.values[e]);
-              for (Index f = y_columns.offsets[feature]; f < y_columns.offsets[feature + 1]; ++f) {
-                const Index j = y_columns.indices[f];
-                if (j >= count) break;  // sorted
-                sums[j] += value * double(y_columns.values[f]);
-              }
-            }
-            finish_sparse(sums, count, x_squared, y_squared, i, distance, symmetric, epilogue, output.at(i, 0));
-          }
-        });
+    core::parallel_phases(symmetric ? 2 : 1, gemm::divide_up(n, chunk), core::thread_count(),
+                          [&](Index phase, Index task) {
+                            const Index first = task * chunk, end = gemm::at_most(first + chunk, n);
+                            if (phase == 1) return gemm::mirror(output, first, end, 0, end);
+                            Arrays<double> inner;
+                            double* sums = inner.make(m);
+                            for (Index i = first; i < end; ++i) {
+                              const Index count = symmetric ? i + 1 : m;
+                              for (Index j = 0; j < count; ++j) sums[j] = 0;
+                              for (Index e = x.offsets[i]; e < x.offsets[i + 1]; ++e) {
+                                const Index feature = x.indices[e];
+                                const double value = double(x.values[e]);
+                                for (Index f = y_columns.offsets[feature]; f < y_columns.offsets[feature + 1]; ++f) {
+                                  const Index j = y_columns.indices[f];
+                                  if (j >= count) break;  // sorted
+                                  sums[j] += value * double(y_columns.values[f]);
+                                }
+                              }
+                              finish_sparse(sums, count, x_squared, y_squared, i, distance, epilogue, output.at(i, 0));
+                            }
+                          });
   };
   switch (kernel.kind) {
     case FASTDL_POLYNOMIAL:

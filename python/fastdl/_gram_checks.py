@@ -23,8 +23,8 @@ RESTRICTED = frozenset(["additive_chi2", "chi2", "geometric", "matern"])
 
 CLOSED_FORMS = (0.5, 1.5, 2.5, np.inf)  # of matern, by nu
 
-# Rows of products looked at together: 8 MB in float64 for 1000 columns.
-_ROWS = 1000
+# Products looked at together: 8 MB in float64, whatever the number of columns.
+_PRODUCTS = 1 << 20
 
 
 def is_sparse(*arrays: Any) -> bool:
@@ -103,8 +103,10 @@ def _check_convergence(where: str, X: Array, Y: Array | None, alpha: float, diag
         if not diagonal:
             bound = 0.0
             linear = KERNELS["linear"].function
-            for start in range(0, X.shape[0], _ROWS):
-                products = linear(X[start : min(X.shape[0], start + _ROWS), :], X if Y is None else Y)
+            other = X if Y is None else Y
+            step = max(1, _PRODUCTS // max(1, other.shape[0]))
+            for start in range(0, X.shape[0], step):
+                products = linear(X[start : min(X.shape[0], start + step), :], other)
                 xp = _namespace(products)
                 sizes = xp.abs(xp.where(xp.isnan(products), xp.zeros_like(products), products))
                 if sizes.shape[1]:

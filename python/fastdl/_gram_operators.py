@@ -264,8 +264,8 @@ def softmax_matvec(Q: Array, K: Array, V: Array, scale: float | None = None) -> 
 
 
 _FINITE = real("a finite number, or None")
-_DEPTH = integer("a whole number of at least 1", lambda value: value >= 1)
-_ODD = integer("an odd whole number", lambda value: value >= 1 and value % 2 == 1)
+_DEPTH = integer("a whole number from 1 to 1000000", lambda value: 1 <= value <= 1_000_000)
+_ODD = integer("an odd whole number up to 1000001", lambda value: 1 <= value <= 1_000_001 and value % 2 == 1)
 
 _cntk = Operation("gram.cntk", "X", "Y?")
 

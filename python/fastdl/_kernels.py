@@ -163,7 +163,7 @@ KERNELS = {
         *(
             Kernel(
                 name,
-                depth=(1, integer("a whole number of at least 0", lambda value: value >= 0)),
+                depth=(1, integer("a whole number from 0 to 1000000", lambda value: 0 <= value <= 1_000_000)),
                 w_std=(1.0, real("a number of at least 0", lambda value: 0 <= value < math.inf)),
                 b_std=(0.0, real("a number of at least 0", lambda value: 0 <= value < math.inf)),
                 normalize=(True, _flag),

@@ -62,7 +62,8 @@ def matvec_vjp(
     for part in row_blocks(n, m * d) if elements else row_blocks(n, m, max(_BLOCK, 16 * m)):
         # The exponential of the distance gives the distance, from which all forms of the Matérn kernel follow.
         given = {**parameters, "nu": 0.5} if kernel == "matern" and parameters["nu"] != math.inf else parameters
-        K = wide(evaluate(kernel, X[part, :], other, given))
+        # Of float64 samples: what follows takes logarithms of K, which a K in float32 is too coarse for.
+        K = evaluate(kernel, wide(X[part, :]), wide(other), given)
         W = grads[part, :] @ vectors.T
         dx, dy, change = rule(x[part, :], y, W, K, **parameters)
         if given is not parameters:

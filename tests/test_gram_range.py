@@ -1,0 +1,104 @@
+"""Samples and parameters at the edges of what the types hold, where a shorter formula would give NaN, 0 or nonsense."""
+
+import numpy as np
+import pytest
+
+import fastdl
+from fastdl import gram
+
+
+@pytest.mark.parametrize("large", [1e12, 1e16, 2.9e20, 1e22, 3e38])
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+def test_a_far_sample_does_not_touch_the_others(level, rng, kernel, large):
+    X = rng.standard_normal((100, 20)).astype(np.float32)
+    near = gram.gram(X[1:], kernel=kernel)
+    X[0, 0] = large
+    K = gram.gram(X, kernel=kernel)
+    np.testing.assert_array_equal(np.diag(K), 1)
+    np.testing.assert_allclose(K[1:, 1:], near, rtol=2e-5)
+    np.testing.assert_array_equal(K[0, 1:], 0)
+
+
+def test_scores_of_minus_infinity_weigh_nothing(level):
+    K = np.zeros((300, 1), np.float32)
+    K[:128] = -np.inf
+    V = np.arange(300, dtype=np.float32)
+    np.testing.assert_allclose(gram.softmax_matvec(np.ones((2, 1), np.float32), K, V), V[128:].mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["nngp", "ntk"])
+def test_networks_are_the_same_to_the_bit_in_any_batch(native_level, rng, dtype, kernel):
+    X, Y = (rng.standard_normal((rows, 30)).astype(dtype) for rows in (40, 90))
+    parameters = {"w_std": 1.3, "depth": 3}
+    K = gram.gram(X, Y, kernel=kernel, **parameters)
+    for rows in (1, 3, 5, 7):
+        np.testing.assert_array_equal(gram.gram(X[:rows], Y, kernel=kernel, **parameters), K[:rows])
+    turned = np.empty(K.shape, dtype, order="F")
+    np.testing.assert_array_equal(gram.gram(X, Y, kernel=kernel, out=turned, **parameters), K)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
+def test_matern_of_samples_far_apart_is_zero(level, dtype, nu):
+    X = np.zeros((2, 10), dtype)
+    X[1] = 1e18 if dtype == np.float32 else 1e150
+    np.testing.assert_array_equal(gram.matern(X, length_scale=1e-10, nu=nu), np.eye(2))
+
+
+def test_sparse_nan_reaches_its_diagonal(level):
+    sparse = pytest.importorskip("scipy.sparse")
+    K = gram.rbf(sparse.csr_array(np.array([[1.0, 0, 2], [0, np.nan, 1]])))
+    assert np.isnan(K[1, 1]) and K[0, 0] == 1
+
+
+def test_close_samples_of_many_features(level, rng):
+    """The distance of two samples close to each other in a spread-out set, with 100 000 features."""
+    X = 1000 * rng.standard_normal((3, 100_000))
+    X[1] = X[0] + 0.01 * rng.standard_normal(100_000)
+    X = X.astype(np.float32)
+    wide = X.astype(np.float64)
+    squared = ((wide[0] - wide[1]) ** 2).sum()
+    gamma = 1 / squared
+    scales = np.ones(100_000)
+    for K in (gram.rbf(X, gamma=gamma), gram.rbf(np.asfortranarray(X), gamma=gamma)):
+        assert abs(-np.log(np.float64(K[0, 1])) - 1) <= 2e-5
+    K = gram.matern(X, length_scale=scales / np.sqrt(gamma), nu=np.inf)
+    assert abs(-2 * np.log(np.float64(K[0, 1])) - 1) <= 2e-5
+
+
+def test_biased_networks_of_large_samples(level, rng):
+    X = (1e10 * rng.standard_normal((5, 12))).astype(np.float32)
+    K = gram.ntk(X, depth=2, b_std=1.0)
+    with fastdl.backend("reference"):
+        expected = gram.ntk(X.astype(np.float64), depth=2, b_std=1.0)
+    np.testing.assert_allclose(K, expected, rtol=1e-4)
+
+
+def test_a_parameter_beyond_float32(level):
+    X = np.arange(24, dtype=np.float32).reshape(2, 12)
+    np.testing.assert_array_equal(gram.rbf(X, gamma=1e39), np.eye(2))
+    np.testing.assert_array_equal(gram.matern(X, length_scale=1e-39), np.eye(2))
+
+
+def test_sizes_beyond_the_address_space_are_memory_errors(native):
+    X = np.broadcast_to(np.float32(1), (1, 2**55))
+    with pytest.raises((MemoryError, ValueError)):
+        gram.matvec(X, np.ones(1, np.float32), kernel="linear")
+    with pytest.raises((MemoryError, ValueError)):
+        gram.softmax_matvec(X, X, np.ones((1, 1), np.float32))
+
+
+def test_layers_beyond_an_int_are_refused_by_name(level):
+    with pytest.raises(ValueError, match=r"\[gram.ntk\] expected depth"):
+        gram.ntk(np.ones((2, 2)), depth=2**31)
+    with pytest.raises(ValueError, match=r"\[gram.cntk\] expected kernel_size"):
+        gram.cntk(np.ones((2, 1, 2, 2)), kernel_size=2**31 + 1)
+
+
+def test_gradients_in_float32_with_a_small_gamma(level, rng):
+    X, Y = (rng.standard_normal((rows, 4)).astype(np.float32) for rows in (30, 20))
+    v, grad = rng.random(20).astype(np.float32), rng.random(30).astype(np.float32)
+    gamma = 1e-6
+    squared = ((X.astype(np.float64)[:, None] - Y.astype(np.float64)) ** 2).sum(-1)
+    expected = -(np.outer(grad, v).astype(np.float64) * squared * np.exp(-gamma * squared)).sum()
+    found = float(gram.matvec_vjp(X, v, grad, Y, kernel="rbf", gamma=gamma).gamma)
+    assert abs(found - expected) <= 1e-5 * abs(expected)
