@@ -65,6 +65,11 @@ def gram(
     TypeError
         If the kernel has no parameter of a name, or a dtype or kind does not fit.
 
+    Notes
+    -----
+    In blocks (with `progress`, or into a memory map) and without `Y`, kernels of distances may differ from those of one
+    call in their last bits: distances are centred on the columns of a block. The result is symmetric to the bit.
+
     Examples
     --------
     >>> import numpy as np
