@@ -14,6 +14,12 @@ namespace py = pybind11;
 
 void register_gram(py::module_& module);
 
+template <class T>
+void check_aligned(const py::array& array, const char* name) {
+  if (array.size() > 0 && reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0)
+    throw py::value_error(std::string(name) + ": expected aligned elements, got an address between them");
+}
+
 // A view of a 2-d array of T (or of a 1-d one, as a column), or a Python error: the Python layer has checked already,
 // but nothing else stands between a caller of the extension and a pointer.
 template <class T>
@@ -31,9 +37,9 @@ MatrixView<T> matrix(const py::array& array, const char* name, int dimensions = 
     return axis < dimensions && array.size() > 0 && array.shape(axis) > 1 ? array.strides(axis) : 0;
   };
   const py::ssize_t rows = stride(0), cols = stride(1);
-  if (rows % size != 0 || cols % size != 0 ||
-      (array.size() > 0 && reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Value) != 0))
-    throw py::value_error(std::string(name) + ": expected aligned elements, got strides " + std::to_string(rows) +
+  check_aligned<Value>(array, name);
+  if (rows % size != 0 || cols % size != 0)
+    throw py::value_error(std::string(name) + ": expected strides of whole elements, got " + std::to_string(rows) +
                           ", " + std::to_string(cols));
   if constexpr (!std::is_const_v<T>)
     if (!array.writeable())

@@ -3,6 +3,8 @@
 #include <pybind11/stl.h>  // std::optional
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "bindings/bindings.hpp"
 
@@ -23,78 +25,102 @@ void compute(const gram::Kernel& kernel, const py::array& X, const Other& Y, con
     gram::gram(kernel, x, y, k);
 }
 
-// Adds gram.<name>(X, Y, parameters..., out): `set` puts the parameters into the kernel.
-template <class... Parameters>
-void define(py::module_& module, const char* name, fastdl_kernel_kind kind, void (*set)(gram::Kernel&, Parameters...)) {
-  module.def(name, [kind, set](const py::array& X, const Other& Y, Parameters... parameters, const py::array& out) {
-    gram::Kernel kernel = gram::kernel(kind, 1);
-    set(kernel, parameters...);
-    X.itemsize() == 4 ? compute<float>(kernel, X, Y, out) : compute<double>(kernel, X, Y, out);
+// f(T{}) in the type of the array. (What is neither float32 nor float64 is refused where the array is read.)
+template <class Function>
+void in_type_of(const py::array& array, const Function& f) {
+  if (array.itemsize() == 4)
+    f(float{});
+  else
+    f(double{});
+}
+
+// The kernels by name, with their parameters in the order in which the functions take them.
+struct Entry {
+  const char* name;
+  fastdl_kernel_kind kind;
+  std::vector<const char*> parameters;
+};
+
+const std::vector<Entry>& kernels() {
+  static const std::vector<Entry> table{
+      {"linear", FASTDL_LINEAR, {}},
+      {"polynomial", FASTDL_POLYNOMIAL, {"degree", "gamma", "coef0"}},
+      {"sigmoid", FASTDL_SIGMOID, {"gamma", "coef0"}},
+      {"rbf", FASTDL_RBF, {"gamma"}},
+      {"laplacian", FASTDL_LAPLACIAN, {"gamma"}},
+      {"cosine", FASTDL_COSINE, {}},
+      {"additive_chi2", FASTDL_ADDITIVE_CHI2, {}},
+      {"chi2", FASTDL_CHI2, {"gamma"}},
+      {"matern", FASTDL_MATERN, {"length_scale", "nu"}},
+      {"geometric", FASTDL_GEOMETRIC, {"alpha"}},
+      {"sinc", FASTDL_SINC, {"omega"}},
+      {"arc_cosine", FASTDL_ARC_COSINE, {"order"}},
+      {"nngp", FASTDL_NNGP, {"depth", "w_std", "b_std", "normalize"}},
+      {"ntk", FASTDL_NTK, {"depth", "w_std", "b_std", "normalize"}},
+  };
+  return table;
+}
+
+// A kernel under construction. Its length_scales point into an array kept here.
+class Chosen {
+ public:
+  explicit Chosen(fastdl_kernel_kind kind) : kernel(gram::kernel(kind, 1)) {}
+
+  Chosen(const std::string& name, const py::dict& parameters) : Chosen(kind_of(name)) {
+    for (const auto& [key, value] : parameters) set(key.cast<std::string>(), value);
+  }
+
+  void set(const std::string& parameter, const py::handle& value) {
+    static const std::pair<const char*, double gram::Kernel::*> numbers[] = {
+        {"gamma", &gram::Kernel::gamma}, {"coef0", &gram::Kernel::coef0}, {"degree", &gram::Kernel::degree},
+        {"nu", &gram::Kernel::nu},       {"alpha", &gram::Kernel::alpha}, {"omega", &gram::Kernel::omega},
+        {"w_std", &gram::Kernel::w_std}, {"b_std", &gram::Kernel::b_std}};
+    static const std::pair<const char*, int gram::Kernel::*> integers[] = {{"order", &gram::Kernel::order},
+                                                                           {"depth", &gram::Kernel::depth}};
+    for (const auto& [name, member] : numbers)
+      if (parameter == name) return void(kernel.*member = value.cast<double>());
+    for (const auto& [name, member] : integers)
+      if (parameter == name) return void(kernel.*member = value.cast<int>());
+    if (parameter == "normalize") return void(kernel.normalize = value.cast<bool>());
+    if (parameter != "length_scale") throw py::value_error("expected a parameter of a kernel, got " + parameter);
+    if (!py::isinstance<py::array>(value)) return void(kernel.length_scale = value.cast<double>());
+    scales_ = py::array_t<double, py::array::c_style | py::array::forcecast>(value.cast<py::array>());
+    kernel.length_scales = static_cast<const double*>(scales_.data());
+  }
+
+  // For rows of these features.
+  const gram::Kernel& on(const py::array& X) const {
+    if (kernel.length_scales && (X.ndim() != 2 || scales_.ndim() != 1 || scales_.shape(0) != X.shape(1)))
+      throw py::value_error("length_scale: expected one for each feature of X, got " + std::to_string(scales_.size()));
+    return kernel;
+  }
+
+  gram::Kernel kernel;
+
+ private:
+  static fastdl_kernel_kind kind_of(const std::string& name) {
+    for (const Entry& entry : kernels())
+      if (name == entry.name) return entry.kind;
+    throw py::value_error("expected the name of a kernel, got " + name);
+  }
+
+  py::array scales_;
+};
+
+// gram.<name>(X, Y, parameters..., out)
+void define(py::module_& module, const Entry& entry) {
+  module.def(entry.name, [&entry](const py::array& X, const Other& Y, const py::args& rest) {
+    const std::size_t count = entry.parameters.size();
+    if (rest.size() != count + 1 || !py::isinstance<py::array>(rest[count]))
+      throw py::type_error(std::string(entry.name) + ": expected X, Y, " + std::to_string(count) +
+                           " parameters and an array for the result, got " + std::to_string(rest.size() + 2) +
+                           " arguments");
+    Chosen chosen(entry.kind);
+    for (std::size_t i = 0; i < count; ++i) chosen.set(entry.parameters[i], rest[i]);
+    const auto out = rest[count].cast<py::array>();
+    in_type_of(X, [&](auto zero) { compute<decltype(zero)>(chosen.on(X), X, Y, out); });
   });
 }
-
-// A number, or an array of one for each feature.
-void set_length_scale(gram::Kernel& kernel, const py::object& value, py::array& keep) {
-  if (!py::isinstance<py::array>(value)) {
-    kernel.length_scale = value.cast<double>();
-    return;
-  }
-  keep = py::array_t<double, py::array::c_style | py::array::forcecast>(value.cast<py::array>());
-  kernel.length_scales = static_cast<const double*>(keep.data());
-}
-
-void check_length_scales(const gram::Kernel& kernel, const py::array& keep, const py::array& X) {
-  if (kernel.length_scales && (X.ndim() != 2 || keep.ndim() != 1 || keep.shape(0) != X.shape(1)))
-    throw py::value_error("length_scale: expected one for each feature");
-}
-
-// A kernel by name, with the parameters of a dictionary. `length_scales` may point into `keep`.
-struct Named {
-  gram::Kernel kernel;
-  py::array keep;
-
-  Named(const std::string& name, const py::dict& parameters, const py::array& X) : kernel(gram::kernel(kind(name), 1)) {
-    for (const auto& [key, value] : parameters) {
-      const std::string parameter = key.cast<std::string>();
-      if (parameter == "gamma")
-        kernel.gamma = value.cast<double>();
-      else if (parameter == "coef0")
-        kernel.coef0 = value.cast<double>();
-      else if (parameter == "degree")
-        kernel.degree = value.cast<double>();
-      else if (parameter == "nu")
-        kernel.nu = value.cast<double>();
-      else if (parameter == "alpha")
-        kernel.alpha = value.cast<double>();
-      else if (parameter == "omega")
-        kernel.omega = value.cast<double>();
-      else if (parameter == "order")
-        kernel.order = value.cast<int>();
-      else if (parameter == "depth")
-        kernel.depth = value.cast<int>();
-      else if (parameter == "w_std")
-        kernel.w_std = value.cast<double>();
-      else if (parameter == "b_std")
-        kernel.b_std = value.cast<double>();
-      else if (parameter == "normalize")
-        kernel.normalize = value.cast<bool>();
-      else if (parameter == "length_scale")
-        set_length_scale(kernel, py::reinterpret_borrow<py::object>(value), keep);
-      else
-        throw py::value_error("unknown parameter " + parameter);
-    }
-    check_length_scales(kernel, keep, X);
-  }
-
-  static fastdl_kernel_kind kind(const std::string& name) {
-    static const char* const names[] = {"linear", "polynomial",    "sigmoid", "rbf",    "laplacian",
-                                        "cosine", "additive_chi2", "chi2",    "matern", "geometric",
-                                        "sinc",   "arc_cosine",    "nngp",    "ntk"};
-    for (int i = 0; i <= FASTDL_NTK; ++i)
-      if (name == names[i]) return static_cast<fastdl_kernel_kind>(i);
-    throw py::value_error("unknown kernel " + name);
-  }
-};
 
 template <class T>
 void diagonal(const gram::Kernel& kernel, const py::array& X, const py::array& out) {
@@ -127,7 +153,9 @@ void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const 
   using Images = py::array_t<T, py::array::c_style>;
   const auto images = [](const py::array& array, const char* name) {
     if (!py::isinstance<py::array_t<T>>(array) || array.ndim() != 4)
-      throw py::value_error(std::string(name) + ": expected images (n, C, H, W) of one type");
+      throw py::value_error(std::string(name) + ": expected images (n, C, H, W) of one type, got " +
+                            std::to_string(array.ndim()) + " dimensions of " + std::string(py::str(array.dtype())));
+    check_aligned<T>(array, name);
     return Images::ensure(array);
   };
   const auto view = [](const Images& array) -> gram::ImagesView<T> {
@@ -137,7 +165,11 @@ void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const 
   const auto x = view(first), y = view(second);
   const auto k = matrix<T>(out, "out");
   if (k.rows != x.count || k.cols != y.count || !(out.flags() & py::array::c_style))
-    throw py::value_error("out: expected a contiguous array of the shape of the result");
+    throw py::value_error("out: expected a contiguous array of shape (" + std::to_string(x.count) + ", " +
+                          std::to_string(y.count) + "), got (" + std::to_string(k.rows) + ", " +
+                          std::to_string(k.cols) + ")");
+  if (pooling != "mean" && pooling != "flatten")
+    throw py::value_error("pooling: expected mean or flatten, got " + pooling);
   const auto pooled = pooling == "mean" ? gram::Pooling::mean : gram::Pooling::flatten;
   const bool symmetric = !Y;
   const py::gil_scoped_release release;
@@ -152,14 +184,16 @@ template <class T>
 const T* values(const py::array& array, const char* name, py::ssize_t count) {
   if (!py::isinstance<py::array_t<T>>(array) || array.ndim() != 1 || !(array.flags() & py::array::c_style) ||
       array.shape(0) < count)
-    throw py::value_error(std::string(name) + ": expected " + std::to_string(count) + " contiguous values");
+    throw py::value_error(std::string(name) + ": expected " + std::to_string(count) + " contiguous values, got " +
+                          std::to_string(array.size()) + " of " + std::string(py::str(array.dtype())));
+  check_aligned<T>(array, name);
   return static_cast<const T*>(array.data());
 }
 
 struct Triple {
   py::array offsets, indices, values;
 
-  explicit Triple(const py::tuple& arrays)
+  explicit Triple(const py::tuple& arrays)  // an IndexError if there are fewer than three
       : offsets(arrays[0].cast<py::array>()),
         indices(arrays[1].cast<py::array>()),
         values(arrays[2].cast<py::array>()) {}
@@ -168,7 +202,8 @@ struct Triple {
 template <class T>
 auto sparse_matrix(const Triple& triple, std::int64_t rows, std::int64_t cols) {
   using Plain = std::conditional_t<std::is_same_v<T, float>, fastdl_sparse_f32, fastdl_sparse_f64>;
-  if (rows < 0 || cols < 0) throw py::value_error("expected extents >= 0");
+  if (rows < 0 || cols < 0 || rows == INT64_MAX)
+    throw py::value_error("shape: expected extents >= 0, got " + std::to_string(rows) + " x " + std::to_string(cols));
   const auto* offsets = values<std::int64_t>(triple.offsets, "offsets", rows + 1);
   const auto count = static_cast<py::ssize_t>(offsets[rows]);
   return Plain{rows, cols, offsets, values<std::int64_t>(triple.indices, "indices", count),
@@ -190,63 +225,31 @@ void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::i
 }  // namespace
 
 void register_gram(py::module_& module) {
-  using gram::Kernel;
   auto gram = module.def_submodule("gram", "Gram matrices");
-  define(gram, "linear", FASTDL_LINEAR, +[](Kernel&) {});
-  define(
-      gram, "polynomial", FASTDL_POLYNOMIAL, +[](Kernel& k, double degree, double gamma, double coef0) {
-        k.degree = degree, k.gamma = gamma, k.coef0 = coef0;
-      });
-  define(
-      gram, "sigmoid", FASTDL_SIGMOID,
-      +[](Kernel& k, double gamma, double coef0) { k.gamma = gamma, k.coef0 = coef0; });
-  define(gram, "rbf", FASTDL_RBF, +[](Kernel& k, double gamma) { k.gamma = gamma; });
-  define(gram, "laplacian", FASTDL_LAPLACIAN, +[](Kernel& k, double gamma) { k.gamma = gamma; });
-  define(gram, "cosine", FASTDL_COSINE, +[](Kernel&) {});
-  define(gram, "additive_chi2", FASTDL_ADDITIVE_CHI2, +[](Kernel&) {});
-  define(gram, "chi2", FASTDL_CHI2, +[](Kernel& k, double gamma) { k.gamma = gamma; });
-  define(gram, "geometric", FASTDL_GEOMETRIC, +[](Kernel& k, double alpha) { k.alpha = alpha; });
-  define(gram, "sinc", FASTDL_SINC, +[](Kernel& k, double omega) { k.omega = omega; });
-  define(gram, "arc_cosine", FASTDL_ARC_COSINE, +[](Kernel& k, int order) { k.order = order; });
-  constexpr auto network = +[](Kernel& k, int depth, double w_std, double b_std, bool normalize) {
-    k.depth = depth, k.w_std = w_std, k.b_std = b_std, k.normalize = normalize;
-  };
-  define(gram, "nngp", FASTDL_NNGP, network);
-  define(gram, "ntk", FASTDL_NTK, network);
-  gram.def("matern",
-           [](const py::array& X, const Other& Y, const py::object& length_scale, double nu, const py::array& out) {
-             Kernel kernel = gram::kernel(FASTDL_MATERN, 1);
-             py::array keep;
-             kernel.nu = nu;
-             set_length_scale(kernel, length_scale, keep);
-             check_length_scales(kernel, keep, X);
-             X.itemsize() == 4 ? compute<float>(kernel, X, Y, out) : compute<double>(kernel, X, Y, out);
-           });
+  for (const Entry& entry : kernels()) define(gram, entry);
   gram.def("diag", [](const py::array& X, const std::string& name, const py::dict& parameters, const py::array& out) {
-    const Named named(name, parameters, X);
-    X.itemsize() == 4 ? diagonal<float>(named.kernel, X, out) : diagonal<double>(named.kernel, X, out);
+    const Chosen chosen(name, parameters);
+    in_type_of(X, [&](auto zero) { diagonal<decltype(zero)>(chosen.on(X), X, out); });
   });
   gram.def("matvec", [](const py::array& X, const py::array& v, const Other& Y, const std::string& name,
                         const py::dict& parameters, const py::array& out) {
-    const Named named(name, parameters, X);
-    X.itemsize() == 4 ? matvec<float>(named.kernel, X, v, Y, out) : matvec<double>(named.kernel, X, v, Y, out);
+    const Chosen chosen(name, parameters);
+    in_type_of(X, [&](auto zero) { matvec<decltype(zero)>(chosen.on(X), X, v, Y, out); });
   });
   gram.def("cntk", [](const py::array& X, const Other& Y, int depth, int kernel_size, const std::string& pooling,
                       const py::array& out) {
-    X.itemsize() == 4 ? cntk<float>(X, Y, depth, kernel_size, pooling, out)
-                      : cntk<double>(X, Y, depth, kernel_size, pooling, out);
+    in_type_of(X, [&](auto zero) { cntk<decltype(zero)>(X, Y, depth, kernel_size, pooling, out); });
   });
   gram.def("sparse", [](const py::tuple& X, const py::tuple& Y, const py::tuple& shape, const std::string& name,
                         const py::dict& parameters, bool symmetric, const py::array& out) {
-    const Named named(name, parameters, out);
+    const Chosen chosen(name, parameters);
     const Triple x(X), y(Y);
     const auto n = shape[0].cast<std::int64_t>(), m = shape[1].cast<std::int64_t>(), d = shape[2].cast<std::int64_t>();
-    x.values.itemsize() == 4 ? sparse<float>(named.kernel, x, y, n, m, d, symmetric, out)
-                             : sparse<double>(named.kernel, x, y, n, m, d, symmetric, out);
+    in_type_of(x.values, [&](auto zero) { sparse<decltype(zero)>(chosen.kernel, x, y, n, m, d, symmetric, out); });
   });
   gram.def("softmax_matvec",
            [](const py::array& Q, const py::array& K, const py::array& V, double scale, const py::array& out) {
-             Q.itemsize() == 4 ? softmax<float>(Q, K, V, scale, out) : softmax<double>(Q, K, V, scale, out);
+             in_type_of(Q, [&](auto zero) { softmax<decltype(zero)>(Q, K, V, scale, out); });
            });
 }
 

@@ -18,11 +18,13 @@ class Scratch {
   // Uninitialised, aligned to 64 bytes. Throws std::bad_alloc.
   void* bytes(std::size_t size);
 
-  // Room for rows x cols values of T. A size beyond the address space is refused as any other that cannot be had.
+  // Room for a*b*c values of T. A size beyond the address space is refused as any other that cannot be had.
   template <class T>
-  __attribute__((always_inline)) T* array(std::int64_t rows, std::int64_t cols = 1) {
-    std::size_t count, size;
-    if (__builtin_mul_overflow(rows, cols, &count) || __builtin_mul_overflow(count, sizeof(T), &size)) size = SIZE_MAX;
+  __attribute__((always_inline)) T* array(std::int64_t a, std::int64_t b = 1, std::int64_t c = 1) {
+    std::size_t size;
+    if (__builtin_mul_overflow(a, b, &size) || __builtin_mul_overflow(size, c, &size) ||
+        __builtin_mul_overflow(size, sizeof(T), &size))
+      size = SIZE_MAX;
     return static_cast<T*>(bytes(size));
   }
 

@@ -11,8 +11,7 @@
 //
 // Both operands are indexed (i, k), (j, k), as Gram matrices have them; a strided operand covers every other layout.
 // The sum of an element is taken in the order of k, in passes that depend on K alone (balanced_depth), with the same
-// operation in every tile shape: so the result does not depend on threads, blocking, or how rows and columns are
-// batched.
+// operation in every tile shape: so the sums do not depend on threads, blocking, or how rows and columns are batched.
 #pragma once
 
 #include "core/scratch.hpp"
@@ -50,11 +49,8 @@ class Product {
     const Index packs = row_packs + column_packs, tiles = chunks * (p.column_block / p.part);
 
     core::Scratch scratch;
-    const auto take = [&](Index elements) {
-      return static_cast<T*>(scratch.bytes(static_cast<std::size_t>(elements) * sizeof(T)));
-    };
-    T* packed_a = take(round_up(at_most(p.row_block, size_.rows), S::rows) * depth);
-    T* packed_b = take(p.column_block * depth);
+    T* packed_a = scratch.array<T>(round_up(at_most(p.row_block, size_.rows), S::rows), depth);
+    T* packed_b = scratch.array<T>(p.column_block, depth);
 
     const Index blocks = divide_up(size_.rows, p.row_block) * passes * column_blocks;
     core::parallel_phases(2 * blocks, packs > tiles ? packs : tiles, threads, [&](Index phase, Index task) {

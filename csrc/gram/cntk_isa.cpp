@@ -54,15 +54,6 @@ constexpr Index smaller_of(Index a, Index b) { return a < b ? a : b; }
 constexpr Index larger_of(Index a, Index b) { return a > b ? a : b; }
 constexpr Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
 
-template <class T>
-T* take(core::Scratch& scratch, Index count, Index times = 1, Index times_again = 1) {
-  std::size_t bytes;
-  if (__builtin_mul_overflow(count, times, &bytes) || __builtin_mul_overflow(bytes, times_again, &bytes) ||
-      __builtin_mul_overflow(bytes, sizeof(T), &bytes))
-    bytes = SIZE_MAX;  // refused as out of memory
-  return static_cast<T*>(scratch.bytes(bytes));
-}
-
 // ---- lines of a map ----------------------------------------------------------------------------------------------
 // A line is `width` vectors. Windows are cut off at the border, which is zero padding. Those of 3 are written out.
 
@@ -183,7 +174,7 @@ class Cntk {
     core::Scratch scratch;
     const Index x_blocks = divide_up(n, L), y_blocks = divide_up(m, L);
     const auto side = [&](const T* images, Index count, Index blocks) {
-      return Side<T>{images, count, take<int>(scratch, count), take<T>(scratch, pixels_, blocks * L, depth_)};
+      return Side<T>{images, count, scratch.array<int>(count), scratch.array<T>(pixels_, blocks * L, depth_)};
     };
     const Side<T> xs = side(x, n, x_blocks);
     const Side<T> ys = symmetric_ ? xs : side(y, m, y_blocks);
@@ -253,9 +244,9 @@ class Cntk {
 
   void prepare(const Side<T>& side, Index block) const {
     core::Scratch scratch;
-    T* packed = take<T>(scratch, channels_ * pixels_, L);
-    T* map = take<T>(scratch, pixels_, L);
-    T* line = take<T>(scratch, width_, L);
+    T* packed = scratch.array<T>(channels_ * pixels_, L);
+    T* map = scratch.array<T>(pixels_, L);
+    T* line = scratch.array<T>(width_, L);
     for (Index image = block * L; image < smaller_of(block * L + L, side.count); ++image)
       side.exponents[image] = exponent_of(side.images + image * channels_ * pixels_);
     pack(side, block, packed);
@@ -385,14 +376,14 @@ class Cntk {
   void compare(const Side<T>& xs, Index first, Index last, const Side<T>& ys, Index block) const {
     if (first >= last) return;
     core::Scratch scratch;
-    T* y = take<T>(scratch, channels_ * pixels_, L);
-    T* x = take<T>(scratch, channels_ * pixels_);
-    T* x_variances = take<T>(scratch, pixels_, depth_);
+    T* y = scratch.array<T>(channels_ * pixels_, L);
+    T* x = scratch.array<T>(channels_ * pixels_);
+    T* x_variances = scratch.array<T>(pixels_, depth_);
     Pair pair{x, x_variances, y, ys.variances + block * L * pixels_ * depth_, {}, {}};
     for (auto& map : pair.maps)
-      for (T*& buffer : map) buffer = take<T>(scratch, pixels_, L);
+      for (T*& buffer : map) buffer = scratch.array<T>(pixels_, L);
     T** lines[] = {&pair.lines.covariance, &pair.lines.tangent, &pair.lines.height, &pair.lines.ratio};
-    for (T** line : lines) *line = take<T>(scratch, width_, L);
+    for (T** line : lines) *line = scratch.array<T>(width_, L);
     pack(ys, block, y);
 
     const double count = double(pixels_) * (mean_ ? double(pixels_) : 1.0);

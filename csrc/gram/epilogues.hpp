@@ -291,6 +291,7 @@ struct ReluNetwork {
     constexpr int step = simd::lanes<T>;
     constexpr Index most = gemm::longest;
     T cosine[most], squared_sine[most], deficit[most], theta[most], turn[most], y[most];
+    constexpr T root_half = T(0.70710678118654752440);
     T x = x_length[row];
     const auto keep = [&](Index j, const Angle<T>& angle) {
       simd::store(cosine + j, angle.cosine);
@@ -323,9 +324,9 @@ struct ReluNetwork {
         // Without biases the next dense layer adds the new angle's cosine to the tangent kernel, and that is all.
         simd::store(theta + j, load(theta + j) * slope + (biased ? Vec<T>{} : angle.cosine));
         // E[relu relu] is half of what the angle says.
-        if constexpr (biased) simd::store(y + j, load(y + j) * T(0.70710678118654752440));
+        if constexpr (biased) simd::store(y + j, load(y + j) * root_half);
       }
-      if constexpr (biased) x *= T(0.70710678118654752440);
+      if constexpr (biased) x *= root_half;
     }
     for (Index j = 0; j < count; j += step)
       simd::store(values + j, load(y + j) * x * (biased ? T(1) : scale) * load((tangent ? theta : cosine) + j));

@@ -151,10 +151,11 @@ void compute_sparse(const Kernel* kernel, const Sparse* x, const Sparse* y, bool
   constexpr const char* name = "gram.sparse";
   check_sparse(name, "X", x);
   check_sparse(name, "Y transposed", y);
-  check_kernel(name, kernel, x->cols);
+  if (!kernel) core::fail(name, "a kernel", "NULL");
   if (kernel->kind != FASTDL_LINEAR && kernel->kind != FASTDL_POLYNOMIAL && kernel->kind != FASTDL_RBF &&
       kernel->kind != FASTDL_COSINE)
     core::fail(name, "a linear, polynomial, rbf or cosine kernel", std::to_string(int(kernel->kind)));
+  check_kernel(name, kernel, x->cols);
   if (y->rows != x->cols)
     core::fail(name, "Y transposed with " + std::to_string(x->cols) + " rows", std::to_string(y->rows));
   if (symmetric && y->cols != x->rows)

@@ -17,6 +17,9 @@ using gemm::stream_part;
 // time.
 inline constexpr Index few = 4;
 
+// Rows multiplied together: each vector of v is loaded once for all of them.
+inline constexpr int together = 6;
+
 // v as the products read it: its columns one after the other (few), or its rows, filled up with zeros to whole vectors.
 template <class T>
 struct RightSide {
@@ -90,8 +93,8 @@ void add_product(const T* block, Index rows, const RightSide<T>& v, Index column
                  Index stride) {
   Index r = 0;
   if (v.cols <= few) {
-    for (; r + 6 <= rows; r += 6)
-      rows_times_few<T, 6>(block + r * stream_part, v, column, width, to + r * stride, stride);
+    for (; r + together <= rows; r += together)
+      rows_times_few<T, together>(block + r * stream_part, v, column, width, to + r * stride, stride);
     for (; r < rows; ++r) rows_times_few<T, 1>(block + r * stream_part, v, column, width, to + r * stride, stride);
     return;
   }
@@ -102,16 +105,16 @@ void add_product(const T* block, Index rows, const RightSide<T>& v, Index column
     for (r = 0; r < rows;) {
       const T* from = block + r * stream_part;
       double* target = to + r * stride + c;
-      const bool six = r + 6 <= rows;
-      if (two && six)
-        rows_times_vectors<T, 6, 2>(from, values, v.stride, width, target, stride, v.cols - c);
+      const bool all = r + together <= rows;
+      if (two && all)
+        rows_times_vectors<T, together, 2>(from, values, v.stride, width, target, stride, v.cols - c);
       else if (two)
         rows_times_vectors<T, 1, 2>(from, values, v.stride, width, target, stride, v.cols - c);
-      else if (six)
-        rows_times_vectors<T, 6, 1>(from, values, v.stride, width, target, stride, v.cols - c);
+      else if (all)
+        rows_times_vectors<T, together, 1>(from, values, v.stride, width, target, stride, v.cols - c);
       else
         rows_times_vectors<T, 1, 1>(from, values, v.stride, width, target, stride, v.cols - c);
-      r += six ? 6 : 1;
+      r += all ? together : 1;
     }
     c += two ? 2 * step : step;
   }

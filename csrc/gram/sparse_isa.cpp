@@ -24,9 +24,9 @@ double sparse_length(const SparseRows<T>& x, Index row) {
 template <class T, class Epilogue>
 void finish_sparse(const double* sums, Index count, const double* x_squared, const double* y_squared, Index row,
                    bool distance, const Epilogue& epilogue, gemm::Output<T> to) {
-  T part[256];
-  for (Index j = 0; j < count; j += 256) {
-    const Index here = gemm::at_most(256, count - j);
+  T part[gemm::longest];
+  for (Index j = 0; j < count; j += gemm::longest) {
+    const Index here = gemm::at_most(gemm::longest, count - j);
     for (Index i = 0; i < here; ++i) {
       double value = sums[j + i];
       if (distance) {
@@ -36,7 +36,7 @@ void finish_sparse(const double* sums, Index count, const double* x_squared, con
       part[i] = T(value);
     }
     if constexpr (!std::is_same_v<Epilogue, gemm::Identity>)
-      gemm::finish_row<T>(epilogue, {part, 256, 1}, row, j, here);
+      gemm::finish_row<T>(epilogue, {part, gemm::longest, 1}, row, j, here);
     for (Index i = 0; i < here; ++i) to.data[(j + i) * to.stride_column] = part[i];
   }
 }
@@ -86,7 +86,7 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
     case FASTDL_POLYNOMIAL:
       return run(false, polynomial_of<T>(kernel));
     case FASTDL_RBF:
-      return run(true, OfDifferences<T, Rbf<T>>{{T(kernel.gamma)}});
+      return run(true, OfDifferences<T, Rbf<T>>{{finite<T>(kernel.gamma)}});
     case FASTDL_COSINE:
       return run(false, Cosine<T>{x_inverse, y_inverse});
     default:

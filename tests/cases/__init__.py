@@ -23,7 +23,6 @@ class Case:
     expected: Callable[..., np.ndarray]
     tolerance: Callable[..., np.ndarray]
     flops: float
-    bench: bool = False
 
 
 def wide(array: np.ndarray) -> np.ndarray:

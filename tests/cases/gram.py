@@ -38,13 +38,13 @@ def _alone(n, d):
     return make
 
 
-def linear_case(n: int, m: int | None, d: int, bench: bool = False) -> Case:
+def linear_case(n: int, m: int | None, d: int) -> Case:
     """Take X of shape (n, d), and Y of shape (m, d) unless m is None."""
     name = f"linear {n}x{d}" if m is None else f"linear {n}x{d}, {m}x{d}"
     # One triangle with its diagonal is all that has to be computed of a symmetric result.
     flops = float(n * (n + 1) * d) if m is None else 2.0 * n * m * d
     make = _alone(n, d) if m is None else _pair(n, m, d)
-    return Case(name, "gram.linear", make, linear_expected, linear_tolerance, flops, bench)
+    return Case(name, "gram.linear", make, linear_expected, linear_tolerance, flops)
 
 
 CASES = (
@@ -52,15 +52,6 @@ CASES = (
     *(linear_case(n, m, d) for n, m, d in LARGE),
     *(linear_case(n, None, d) for n, _, d in LARGE),
 )
-
-BENCH = (
-    linear_case(8, None, 8, bench=True),
-    linear_case(128, 128, 128, bench=True),
-    linear_case(1024, 1024, 1024, bench=True),
-    linear_case(2048, 2048, 2048, bench=True),
-    linear_case(4096, None, 512, bench=True),
-)
-
 
 # ---- every kernel: parameters to try, samples it is defined for, an independent result, and the error allowed ----
 

@@ -24,6 +24,9 @@ void cntk(const double*, std::int64_t, const double*, std::int64_t, bool, const 
 }  // namespace fastdl::gram::wide
 #endif
 
+#define TEST_LEVEL(level) {#level, fastdl::gram::level::cntk}
+#include "levels.hpp"
+
 using namespace fastdl;
 using gram::CntkShape;
 using Index = std::int64_t;
@@ -39,29 +42,6 @@ struct Level {
   std::string name;
   void (*cntk)(const T*, Index, const T*, Index, bool, const CntkShape&, T*);
 };
-
-template <class T>
-std::vector<Level<T>> levels() {
-  std::vector<Level<T>> list;
-  for (core::Isa isa : core::available_isas()) {
-    if (smoke && isa != core::available_isas().back()) continue;
-    switch (isa) {
-#define LEVEL(level)                               \
-  case core::Isa::level:                           \
-    list.push_back({ #level, gram::level::cntk }); \
-    break;
-      FASTDL_DECLARE_LEVELS(LEVEL)
-#undef LEVEL
-      default:
-        break;
-    }
-  }
-#if defined(FASTDL_HAVE_WIDE)
-  if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    list.push_back({"wide", gram::wide::cntk});
-#endif
-  return list;
-}
 
 template <class T>
 std::vector<T> random_images(Index count, const CntkShape& shape) {
@@ -396,7 +376,7 @@ void test_special_values(const Level<T>& level) {
 template <class T>
 void test_type() {
   random_bits.seed(11);
-  const auto all = levels<T>();
+  const auto all = levels_to_test<Level<T>>(smoke);
   test_shapes(all);
   for (const auto& level : all) {
     const int failed_before = failed;

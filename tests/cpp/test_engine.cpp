@@ -21,6 +21,9 @@ FASTDL_GRAM_TYPE(double)
 }  // namespace fastdl::gram::wide
 #endif
 
+#define TEST_LEVEL(level) {#level, fastdl::gram::level::gram}
+#include "levels.hpp"
+
 using namespace fastdl;
 using gram::Matrix;
 using Index = std::int64_t;
@@ -46,29 +49,6 @@ struct Level {
     gram(fastdl_kernel_default(FASTDL_LINEAR, x.cols), read(x), read(y), symmetric, k);
   }
 };
-
-template <class T>
-std::vector<Level<T>> levels() {
-  std::vector<Level<T>> list;
-  for (core::Isa isa : core::available_isas()) {
-    if (smoke && isa != core::available_isas().back()) continue;
-    switch (isa) {
-#define LEVEL(level)                               \
-  case core::Isa::level:                           \
-    list.push_back({ #level, gram::level::gram }); \
-    break;
-      FASTDL_DECLARE_LEVELS(LEVEL)
-#undef LEVEL
-      default:
-        break;
-    }
-  }
-#if defined(FASTDL_HAVE_WIDE)
-  if (!smoke && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    list.push_back({"wide", gram::wide::gram});
-#endif
-  return list;
-}
 
 enum class Layout { rows, columns, strided, reversed };
 
@@ -252,7 +232,7 @@ void test_special_values(const Level<T>& level) {
 template <class T>
 void test_type() {
   random_bits.seed(7);
-  for (const auto& level : levels<T>()) {
+  for (const auto& level : levels_to_test<Level<T>>(smoke)) {
     const int failed_before = failed;
     test_sizes(level);
     test_determinism(level);
