@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+import fastdl
 from cases import gram as cases
 from fastdl import _gram_invariant, gram
 from fastdl._kernels import KERNELS
@@ -57,23 +58,43 @@ def test_both_sums(level, dtype, rng, name):
 
 
 @ALL
-def test_one_sum_is_both(level, dtype, rng, name, monkeypatch):
+def test_one_sum_is_both(level, dtype, rng, name):
     for orders in (cyclic(6), rotations(3), symmetric_group(3)):
         d = orders.shape[1]
         assert _gram_invariant.is_group(orders)
         X, Y = cases.samples(name, rng, 150, d, dtype), cases.samples(name, rng, 5, d, dtype)
-        monkeypatch.setattr(_gram_invariant, "_BLOCK_BYTES", 1)
-        parameters = KERNELS[name].named("", d, {})
-        K = _gram_invariant.one_sum(X, Y, orders, name, parameters)
+        K = gram.invariant(X, Y, permutations=orders, kernel=name)
         few = X[:20]
         limit = tolerance(name, few, Y, orders)
         assert np.all(np.abs(K[:20] - double_sum(name, few, Y, orders)) <= limit)
-        alone = _gram_invariant.one_sum(X, None, orders, name, parameters)
+        alone = gram.invariant(X, permutations=orders, kernel=name)
         assert alone.tobytes() == np.ascontiguousarray(alone.T).tobytes()
         part = X[60:80]
         assert np.all(
             np.abs(alone[60:80, 60:80] - double_sum(name, part, part, orders)) <= tolerance(name, part, part, orders)
         )
+
+
+def test_more_columns_and_elements_than_are_taken_together(level, dtype, rng):
+    X = rng.standard_normal((560, 9)).astype(dtype)
+    K = gram.invariant(X, permutations=rotations(3))
+    assert K.tobytes() == np.ascontiguousarray(K.T).tobytes()
+    ends = np.r_[:5, 126:131, 510:515, 555:560]
+    limit = tolerance("rbf", X[ends], X[ends], rotations(3))
+    assert np.all(np.abs(K[np.ix_(ends, ends)] - double_sum("rbf", X[ends], X[ends], rotations(3))) <= limit)
+    assert np.all(np.abs(gram.invariant(X, X.copy(), permutations=rotations(3))[ends][:, ends] - K[ends][:, ends]) <= limit)
+    orders = cyclic(300)[::5]
+    X, Y = rng.standard_normal((3, 300)).astype(dtype), rng.standard_normal((130, 300)).astype(dtype)
+    K = gram.invariant(X, Y, permutations=orders, kernel="linear")
+    sums = [sum(Z.astype(float)[:, g] for g in orders) for Z in (X, Y)]
+    sizes = [sum(np.abs(Z.astype(float)[:, g]) for g in orders) for Z in (X, Y)]
+    assert np.all(np.abs(K - sums[0] @ sums[1].T) <= 400 * np.finfo(dtype).eps * (sizes[0] @ sizes[1].T))
+    for some in (orders, orders[:7]):  # a group, and none
+        for threads in (1, 2):
+            with fastdl.threads(threads):
+                found = gram.invariant(X, Y, permutations=some)
+                assert threads == 1 or found.tobytes() == alone
+                alone = found.tobytes()
 
 
 def test_what_is_a_group(rng):

@@ -20,8 +20,8 @@ void check_aligned(const py::array& array, const char* name) {
     throw py::value_error(std::string(name) + ": expected aligned elements, got an address between them");
 }
 
-// A view of a 2-d array of T (or of a 1-d one, as a column), or a Python error: the Python layer has checked already,
-// but nothing else stands between a caller of the extension and a pointer.
+// A view of a 2-d array of T (or of a 1-d one as a column, a 0-d one as an element), or a Python error: the Python
+// layer has checked already, but nothing else stands between a caller of the extension and a pointer.
 template <class T>
 MatrixView<T> matrix(const py::array& array, const char* name, int dimensions = 2) {
   using Value = std::remove_const_t<T>;
@@ -44,8 +44,8 @@ MatrixView<T> matrix(const py::array& array, const char* name, int dimensions = 
   if constexpr (!std::is_const_v<T>)
     if (!array.writeable())
       throw py::value_error(std::string(name) + ": expected a writable array, got a read-only one");
-  return {static_cast<T*>(const_cast<void*>(array.data())), array.shape(0), dimensions == 2 ? array.shape(1) : 1,
-          rows / size, cols / size};
+  const auto extent = [&](int axis) { return axis < dimensions ? array.shape(axis) : 1; };
+  return {static_cast<T*>(const_cast<void*>(array.data())), extent(0), extent(1), rows / size, cols / size};
 }
 
 }  // namespace fastdl::bindings

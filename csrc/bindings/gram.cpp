@@ -12,6 +12,7 @@ namespace fastdl::bindings {
 namespace {
 
 using Other = std::optional<py::array>;
+using Permutations = py::array_t<std::int64_t, py::array::c_style>;
 
 template <class T>
 void compute(const gram::Kernel& kernel, const py::array& X, const Other& Y, const py::array& out) {
@@ -179,6 +180,83 @@ void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const 
     gram::cntk(x, y, depth, kernel_size, pooled, k.data);
 }
 
+template <class T>
+void distance(const gram::Kernel& kernel, const py::array& X, const Other& Y, const py::array& out) {
+  const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x;
+  const auto to = matrix<T>(out, "out");
+  const bool symmetric = !Y;
+  const py::gil_scoped_release release;
+  if (symmetric)
+    gram::distance(kernel, x, to);
+  else
+    gram::distance(kernel, x, y, to);
+}
+
+template <class T>
+void invariant(const gram::Kernel& kernel, const py::array& X, const Other& Y, const Permutations& permutations,
+               bool group, const py::array& out) {
+  const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x;
+  const auto to = matrix<T>(out, "out");
+  if (permutations.ndim() != 2 || permutations.shape(1) != x.cols)
+    throw py::value_error("permutations: expected one for each element and feature, got " +
+                          std::to_string(permutations.ndim()) + " dimensions of " +
+                          std::to_string(permutations.size()));
+  const std::int64_t* orders = permutations.data();
+  const std::int64_t order = permutations.shape(0);
+  const bool symmetric = !Y;
+  const py::gil_scoped_release release;
+  if (symmetric)
+    gram::invariant(kernel, x, orders, order, group, to);
+  else
+    gram::invariant(kernel, x, y, orders, order, group, to);
+}
+
+template <class T>
+void center(const py::array& K, const py::array& out) {
+  const auto k = matrix<const T>(K, "K");
+  const auto to = matrix<T>(out, "out");
+  const py::gil_scoped_release release;
+  gram::center(k, to);
+}
+
+template <class T>
+void dependence(const py::array& K, const py::array& L, bool unbiased, bool aligned, const py::array& out) {
+  const auto k = matrix<const T>(K, "K"), l = matrix<const T>(L, "L");
+  T* to = matrix<T>(out, "out", 0).data;
+  const py::gil_scoped_release release;
+  *to = aligned ? gram::cka(k, l, unbiased) : gram::hsic(k, l, unbiased);
+}
+
+template <class T>
+void feature_gram(const py::array& x, bool center, const py::array& out) {
+  using Maps = py::array_t<T, py::array::c_style>;  // contiguous, by a copy if need be
+  if (!py::isinstance<py::array_t<T>>(x) || x.ndim() < 3 || !py::isinstance<Maps>(out) || out.ndim() != 3 ||
+      out.shape(0) != x.shape(0) || out.shape(1) != x.shape(1) || out.shape(2) != x.shape(1) || !out.writeable())
+    throw py::value_error("feature_gram: expected maps (N, C, ...) and a contiguous array (N, C, C), got others");
+  check_aligned<T>(x, "x");
+  check_aligned<T>(out, "out");
+  const Maps maps = Maps::ensure(x);
+  std::int64_t positions = 1;
+  for (int axis = 2; axis < x.ndim(); ++axis) positions *= x.shape(axis);
+  const std::int64_t samples = x.shape(0), channels = x.shape(1);
+  const T* from = maps.data();
+  T* to = static_cast<T*>(const_cast<void*>(out.data()));
+  const py::gil_scoped_release release;
+  gram::feature_gram(from, samples, channels, positions, center, to);
+}
+
+template <class T>
+void empirical_ntk(const py::array& J1, const Other& J2, const py::array& out) {
+  const auto x = matrix<const T>(J1, "J1"), y = J2 ? matrix<const T>(*J2, "J2") : x;
+  const auto to = matrix<T>(out, "out");
+  const bool symmetric = !J2;
+  const py::gil_scoped_release release;
+  if (symmetric)
+    gram::empirical_ntk(x, to);
+  else
+    gram::empirical_ntk(x, y, to);
+}
+
 // A contiguous array of one dimension.
 template <class T>
 const T* values(const py::array& array, const char* name, py::ssize_t count) {
@@ -235,6 +313,31 @@ void register_gram(py::module_& module) {
                         const py::dict& parameters, const py::array& out) {
     const Chosen chosen(name, parameters);
     in_type_of(X, [&](auto zero) { matvec<decltype(zero)>(chosen.on(X), X, v, Y, out); });
+  });
+  gram.def("distance", [](const py::array& X, const Other& Y, const std::string& name, const py::dict& parameters,
+                          const py::array& out) {
+    const Chosen chosen(name, parameters);
+    in_type_of(X, [&](auto zero) { distance<decltype(zero)>(chosen.on(X), X, Y, out); });
+  });
+  gram.def("invariant", [](const py::array& X, const Other& Y, const Permutations& permutations,
+                           const std::string& name, const py::dict& parameters, bool group, const py::array& out) {
+    const Chosen chosen(name, parameters);
+    in_type_of(X, [&](auto zero) { invariant<decltype(zero)>(chosen.on(X), X, Y, permutations, group, out); });
+  });
+  gram.def("center", [](const py::array& K, const py::array& out) {
+    in_type_of(K, [&](auto zero) { center<decltype(zero)>(K, out); });
+  });
+  gram.def("hsic", [](const py::array& K, const py::array& L, bool unbiased, const py::array& out) {
+    in_type_of(K, [&](auto zero) { dependence<decltype(zero)>(K, L, unbiased, false, out); });
+  });
+  gram.def("cka", [](const py::array& K, const py::array& L, bool unbiased, const py::array& out) {
+    in_type_of(K, [&](auto zero) { dependence<decltype(zero)>(K, L, unbiased, true, out); });
+  });
+  gram.def("feature_gram", [](const py::array& x, bool center, const py::array& out) {
+    in_type_of(x, [&](auto zero) { feature_gram<decltype(zero)>(x, center, out); });
+  });
+  gram.def("empirical_ntk", [](const py::array& J1, const Other& J2, const py::array& out) {
+    in_type_of(J1, [&](auto zero) { empirical_ntk<decltype(zero)>(J1, J2, out); });
   });
   gram.def("cntk", [](const py::array& X, const Other& Y, int depth, int kernel_size, const std::string& pooling,
                       const py::array& out) {

@@ -19,6 +19,10 @@ namespace {
 
 using Index = std::int64_t;
 
+constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
+constexpr Index round_up(Index n, Index multiple) { return divide_up(n, multiple) * multiple; }
+constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
+
 template <class T>
 struct Shape {
   static constexpr int lanes = simd::lanes<T>;

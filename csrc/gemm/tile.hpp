@@ -7,10 +7,6 @@
 namespace fastdl::gemm {
 namespace {
 
-constexpr Index divide_up(Index n, Index by) { return (n + by - 1) / by; }
-constexpr Index round_up(Index n, Index multiple) { return divide_up(n, multiple) * multiple; }
-constexpr Index at_most(Index most, Index n) { return n < most ? n : most; }
-
 // A matrix to write. Vectors are stored when columns are contiguous, single values otherwise.
 template <class T>
 struct Output {

@@ -1,5 +1,4 @@
-// The family's bodies, one set per instruction-set level, compiled from gram_isa.cpp, matvec_isa.cpp and
-// sparse_isa.cpp.
+// The family's bodies, one set per instruction-set level, each compiled from its own *_isa.cpp.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +23,21 @@ struct SparseRows {
   const T* values;
 };
 
+template <class T, class View>
+Matrix<T> matrix_of(const View& v) {
+  return {v.data, v.rows, v.cols, v.row_stride, v.col_stride};
+}
+
 using Kernel = fastdl_kernel;
 
 // gram:    K[i, j] = k(x_i, y_j); symmetric means that y is x.
 // diagonal: out[i] = k(x_i, x_i)
 // matvec:  out = K(x, y) v, without K
 // softmax: out = row-softmax(scale q k') v
+// distance: out[i, j] = k(x_i, x_i) + k(y_j, y_j) - 2 k(x_i, y_j)
+// invariant: k summed over `count` permutations of x and of y, or of y alone and times count for a group
+// center, dependence: of Gram matrices; hsic, or aligned, cka
+// feature_gram, empirical_ntk: products of the rows of maps and of Jacobians
 // sparse:  K of sparse rows x and y, the latter by its columns; linear, polynomial, rbf and cosine
 #define FASTDL_GRAM_TYPE(T)                                                                                       \
   void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,             \
@@ -39,6 +47,15 @@ using Kernel = fastdl_kernel;
               const Matrix<T>& out);                                                                              \
   void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,        \
                const Matrix<T>& out);                                                                             \
+  void distance(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,         \
+                const Matrix<T>& out);                                                                            \
+  void invariant(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,        \
+                 const std::int64_t* orders, std::int64_t count, bool group, const Matrix<T>& k);                 \
+  void center(const Matrix<const T>& k, const Matrix<T>& out);                                                    \
+  void dependence(const Matrix<const T>& k, const Matrix<const T>& l, bool unbiased, bool aligned, T* out);       \
+  void feature_gram(const T* x, std::int64_t samples, std::int64_t channels, std::int64_t positions, bool center, \
+                    T* out);                                                                                      \
+  void empirical_ntk(const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric, const Matrix<T>& k);     \
   void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,       \
               const Matrix<T>& k);
 

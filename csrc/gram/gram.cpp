@@ -9,11 +9,6 @@
 namespace fastdl::gram {
 namespace {
 
-template <class T, class View>
-Matrix<T> matrix_of(const View& v) {
-  return {v.data, v.rows, v.cols, v.row_stride, v.col_stride};
-}
-
 void check_number(const char* name, const char* parameter, double value, bool valid, const char* wanted) {
   if (!valid) core::fail(name, std::string(parameter) + " " + wanted, std::to_string(value));
 }
@@ -126,6 +121,37 @@ void compute_softmax(const View* q, const View* k, const View* v, double scale, 
       softmax(matrix_of<const T>(*q), matrix_of<const T>(*k), matrix_of<const T>(*v), scale, matrix_of<T>(*out)));
 }
 
+template <class T, class View>
+void compute_distance(const Kernel* kernel, const View* x, const View* y, const View* out) {
+  constexpr const char* name = "gram.distance";
+  const bool symmetric = !y;
+  y = check_rows(name, x, y);
+  check_kernel(name, kernel, x->cols);
+  core::check_output(name, "out", out, x->rows, y->rows);
+  FASTDL_DISPATCH(distance(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, matrix_of<T>(*out)));
+}
+
+template <class T, class View>
+void compute_invariant(const Kernel* kernel, const View* x, const View* y, const std::int64_t* permutations,
+                       std::int64_t order, bool group, const View* k) {
+  constexpr const char* name = "gram.invariant";
+  const bool symmetric = !y;
+  y = check_rows(name, x, y);
+  check_kernel(name, kernel, x->cols);
+  core::check_output(name, "K", k, x->rows, y->rows);
+  const std::int64_t d = x->cols;
+  if (order < 0) core::fail(name, "order >= 0", std::to_string(order));
+  std::int64_t entries;
+  if (__builtin_mul_overflow(order, d, &entries))
+    core::fail(name, "permutations within the address space", std::to_string(order) + " of " + std::to_string(d));
+  if (entries > 0 && !permutations) core::fail(name, "permutations", "NULL");
+  for (std::int64_t i = 0; i < entries; ++i)
+    if (permutations[i] < 0 || permutations[i] >= d)
+      core::fail(name, "permutations of 0 to " + std::to_string(d - 1), std::to_string(permutations[i]));
+  FASTDL_DISPATCH(invariant(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, permutations, order,
+                            group, matrix_of<T>(*k)));
+}
+
 template <class Sparse>
 void check_sparse(const char* name, const std::string& label, const Sparse* s) {
   if (!s) core::fail(name, label + " to be given", "NULL");
@@ -209,6 +235,15 @@ fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
                                             const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* v,         \
                                             const fastdl_matrix_##suffix* out) {                                      \
     return core::guarded([&] { gram::compute_matvec<T>(kernel, X, Y, v, out); });                                     \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_distance_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,           \
+                                              const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* out) {   \
+    return core::guarded([&] { gram::compute_distance<T>(kernel, X, Y, out); });                                      \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_invariant_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,          \
+                                               const fastdl_matrix_##suffix* Y, const std::int64_t* permutations,     \
+                                               std::int64_t order, int group, const fastdl_matrix_##suffix* K) {      \
+    return core::guarded([&] { gram::compute_invariant<T>(kernel, X, Y, permutations, order, group != 0, K); });      \
   }                                                                                                                   \
   fastdl_status fastdl_gram_softmax_matvec_##suffix(const fastdl_matrix_##suffix* Q, const fastdl_matrix_##suffix* K, \
                                                     const fastdl_matrix_##suffix* V, double scale,                    \

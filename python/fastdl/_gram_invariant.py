@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy import ndarray
 
 from fastdl._arrays import kind, library_of
-from fastdl._dispatch import Operation, get_backend
+from fastdl._dispatch import Operation
 from fastdl._gram_checks import RESTRICTED, pairs, restrict
-from fastdl._kernels import evaluate, find
+from fastdl._kernels import find
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
 
 _invariant = Operation("gram.invariant", "X", "Y?")
-
-# Bytes of a block of the sum: it is read and written once for every element of the group, so it stays in the cache.
-_BLOCK_BYTES = 1 << 20
 
 
 def invariant(X: Array, Y: Array | None = None, *, permutations: Any, kernel: Any = "rbf", **params: Any) -> Array:
@@ -71,17 +67,15 @@ def invariant(X: Array, Y: Array | None = None, *, permutations: Any, kernel: An
     entry = find(where, kernel)
     call = _invariant.begin(X, None if Y is X else Y)
     shape = pairs(call)
-    first, second = call.arrays
-    d = first.shape[1]
+    d = call.arrays[0].shape[1]
     orders = _permutations(where, permutations, d)
     parameters = entry.named(where, d, params)
     if entry.name in RESTRICTED:
         restrict(entry, call, list(parameters.values()))
     alike = np.ndim(parameters.get("length_scale", 0)) == 0
-    if get_backend() == "reference" or not isinstance(first, ndarray) or not (alike and is_group(orders)):
+    if call.backend != "native":
         return call.finish(shape, None, orders, entry.name, parameters)
-    result = one_sum(first, second, orders, entry.name, parameters)
-    return call.library.wrap(result, call.like)
+    return call.finish(shape, None, orders, entry.name, parameters, alike and is_group(orders))
 
 
 def _permutations(where: str, permutations: Any, d: int) -> HostArray:
@@ -127,24 +121,3 @@ def is_group(orders: HostArray) -> bool:
                     reached.add(name)
                     front.append(product)
     return True
-
-
-def one_sum(X: HostArray, Y: HostArray | None, orders: HostArray, kernel: str, parameters: dict[str, Any]) -> HostArray:
-    """|G| Σ_g k(x, gy), for a group and a kernel that is the same after one permutation of both samples."""
-    other = X if Y is None else Y
-    n, m = X.shape[0], other.shape[0]
-    result = np.empty((n, m), X.dtype)
-    step = max(64, _BLOCK_BYTES // (8 * max(1, m)))
-    for start in range(0, n, step):
-        stop = min(n, start + step)
-        # Without Y, what lies left of the diagonal is enough.
-        width = stop if Y is None else m
-        total = np.zeros((stop - start, width))
-        for order in orders:
-            total += evaluate(kernel, X[start:stop], other[:width, order], parameters)
-        result[start:stop, :width] = len(orders) * total
-        if Y is None:
-            square = result[start:stop, start:stop]
-            square[...] = np.where(np.tri(stop - start, dtype=bool), square, square.T)
-            result[:start, start:stop] = result[start:stop, :start].T
-    return result

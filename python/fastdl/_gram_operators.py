@@ -109,11 +109,7 @@ def matvec(X: Array, v: Array, Y: Array | None = None, kernel: Any = "rbf", **pa
     if flat:
         call.arrays = (samples, vector[:, None], others)
     shape = (n, 1 if flat else vector.shape[1])
-    if call.backend == "reference":
-        # The reference gets its blocks of K from the compiled code of the kernel, where there is any.
-        result = call.finish(shape, None, entry.name, parameters, evaluate)
-    else:
-        result = call.finish(shape, None, entry.name, parameters)
+    result = call.finish(shape, None, entry.name, parameters)
     return result[:, 0] if flat else result
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from fastdl._arrays import kind
 from fastdl._dispatch import Operation
 from fastdl._gram_checks import RESTRICTED, pairs, restrict
-from fastdl._kernels import evaluate, find
+from fastdl._kernels import find
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
@@ -116,7 +116,7 @@ def distance(X: Array, Y: Array | None = None, kernel: Any = "rbf", **params: An
                 if array is not None:
                     alone = _distance.begin(array, None)
                     restrict(entry, alone, list(parameters.values()), diagonal=True)
-    return call.finish(shape, None, entry.name, parameters, evaluate)
+    return call.finish(shape, None, entry.name, parameters)
 
 
 _hsic = Operation("gram.hsic", "K", "L")
@@ -299,7 +299,7 @@ def empirical_ntk(J1: Array, J2: Array | None = None) -> Array:
         raise ValueError(f"[gram.empirical_ntk] expected J2 of shape (m, {wanted}), got {tuple(second.shape)}")
     call.arrays = tuple(None if array is None else _flattened(array) for array in call.arrays)
     n = first.shape[0]
-    return call.finish((n, n if second is None else second.shape[0]), None, evaluate)
+    return call.finish((n, n if second is None else second.shape[0]))
 
 
 def _flattened(array: Array) -> Array:

@@ -94,19 +94,21 @@ FASTDL_API fastdl_status fastdl_gram_linear_f64(const fastdl_matrix_f64* X, cons
                                                 const fastdl_matrix_f64* K);
 
 /* The kernels k(x, y). Of the parameters only those named beside a kernel are read.
- *   LINEAR         x.y
- *   POLYNOMIAL     (gamma x.y + coef0)^degree                       degree >= 1
- *   SIGMOID        tanh(gamma x.y + coef0)
- *   RBF            exp(-gamma |x - y|^2)                            gamma >= 0
- *   LAPLACIAN      exp(-gamma |x - y|_1)                            gamma >= 0
- *   COSINE         x.y / (|x| |y|), 0 for a zero row
- *   ADDITIVE_CHI2  -sum (x - y)^2 / (x + y), 0/0 = 0                X, Y >= 0: not checked
- *   CHI2           exp(gamma ADDITIVE_CHI2)                         gamma >= 0
- *   MATERN         of r = |(x - y) / length_scale|                  nu = 0.5, 1.5, 2.5 or infinity; length_scale > 0,
- * or length_scales, one a feature, if not NULL GEOMETRIC      1 / (1 - alpha^2 x.y)                            |alpha^2
- * x.y| < 1: not checked SINC           product of sin(omega (x - y)) / (pi (x - y))     omega > 0 ARC_COSINE     (|x|
- * |y|)^order J_order(angle) / pi              order = 0, 1 or 2 NNGP, NTK      of a ReLU network with `depth` hidden
- * layers     depth, w_std, b_std >= 0; normalize: x.y / d
+ *
+ * - LINEAR: x.y
+ * - POLYNOMIAL: (gamma x.y + coef0)^degree; degree >= 1
+ * - SIGMOID: tanh(gamma x.y + coef0)
+ * - RBF: exp(-gamma |x - y|^2); gamma >= 0
+ * - LAPLACIAN: exp(-gamma |x - y|_1); gamma >= 0
+ * - COSINE: x.y / (|x| |y|), 0 for a zero row
+ * - ADDITIVE_CHI2: -sum (x - y)^2 / (x + y), 0/0 = 0; X, Y >= 0, which is not checked
+ * - CHI2: exp(gamma ADDITIVE_CHI2); gamma >= 0
+ * - MATERN: of |(x - y) / length_scale|; nu = 0.5, 1.5, 2.5 or infinity; length_scale > 0, or length_scales, one a
+ *   feature, if not NULL
+ * - GEOMETRIC: 1 / (1 - alpha^2 x.y); |alpha^2 x.y| < 1, which is not checked
+ * - SINC: product of sin(omega (x - y)) / (pi (x - y)); omega > 0
+ * - ARC_COSINE: (|x| |y|)^order J_order(angle) / pi; order = 0, 1 or 2
+ * - NNGP, NTK: of a ReLU network with `depth` hidden layers; depth, w_std, b_std >= 0; normalize: x.y / d
  */
 typedef enum fastdl_kernel_kind {
   FASTDL_LINEAR = 0,
@@ -215,6 +217,52 @@ FASTDL_API fastdl_status fastdl_gram_cntk_f32(const float* X, int64_t n, const f
 FASTDL_API fastdl_status fastdl_gram_cntk_f64(const double* X, int64_t n, const double* Y, int64_t m, int64_t channels,
                                               int64_t height, int64_t width, int depth, int kernel_size,
                                               int mean_pooling, double* K);
+
+/* out[i,j] = k(x_i, x_i) + k(y_j, y_j) - 2 k(x_i, y_j), at least 0: squared distances in the kernel's feature space.
+ * Y == NULL means Y = X; out is then symmetric to the bit, with zeros on its diagonal. */
+FASTDL_API fastdl_status fastdl_gram_distance_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                                  const fastdl_matrix_f32* Y, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_gram_distance_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                                  const fastdl_matrix_f64* Y, const fastdl_matrix_f64* out);
+
+/* K[i,j] = sum over g and h of k(g x_i, h y_j), (g x)[f] = x[permutations[g*d + f]], for `order` permutations of the d
+ * features. group != 0 tells that they form a group and that one permutation of both rows does not change k (so no
+ * length_scales): only one of the sums is then taken, and K is order times it. Y == NULL means Y = X. */
+FASTDL_API fastdl_status fastdl_gram_invariant_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                                   const fastdl_matrix_f32* Y, const int64_t* permutations,
+                                                   int64_t order, int group, const fastdl_matrix_f32* K);
+FASTDL_API fastdl_status fastdl_gram_invariant_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                                   const fastdl_matrix_f64* Y, const int64_t* permutations,
+                                                   int64_t order, int group, const fastdl_matrix_f64* K);
+
+/* out = (I - U) K (I - U) with U[i,j] = 1/n, of K n x n. */
+FASTDL_API fastdl_status fastdl_gram_center_f32(const fastdl_matrix_f32* K, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_gram_center_f64(const fastdl_matrix_f64* K, const fastdl_matrix_f64* out);
+
+/* The Hilbert-Schmidt independence criterion of K and L, both n x n, and the centred alignment HSIC(K, L) /
+ * sqrt(HSIC(K, K) HSIC(L, L)). n >= 2, or 4 for the unbiased estimate. */
+FASTDL_API fastdl_status fastdl_gram_hsic_f32(const fastdl_matrix_f32* K, const fastdl_matrix_f32* L, int unbiased,
+                                              float* out);
+FASTDL_API fastdl_status fastdl_gram_cka_f32(const fastdl_matrix_f32* K, const fastdl_matrix_f32* L, int unbiased,
+                                             float* out);
+FASTDL_API fastdl_status fastdl_gram_hsic_f64(const fastdl_matrix_f64* K, const fastdl_matrix_f64* L, int unbiased,
+                                              double* out);
+FASTDL_API fastdl_status fastdl_gram_cka_f64(const fastdl_matrix_f64* K, const fastdl_matrix_f64* L, int unbiased,
+                                             double* out);
+
+/* out[s] = F F' / positions for the maps F of each sample, channels x positions; less their means if center != 0. x is
+ * samples x channels x positions and out samples x channels x channels, both contiguous. */
+FASTDL_API fastdl_status fastdl_gram_feature_gram_f32(const float* x, int64_t samples, int64_t channels,
+                                                      int64_t positions, int center, float* out);
+FASTDL_API fastdl_status fastdl_gram_feature_gram_f64(const double* x, int64_t samples, int64_t channels,
+                                                      int64_t positions, int center, double* out);
+
+/* K = J1 J2' for Jacobians, a row for every sample: as fastdl_gram_linear, but the sums of 65536 parameters at a time
+ * are added in double. J2 == NULL means J2 = J1. */
+FASTDL_API fastdl_status fastdl_gram_empirical_ntk_f32(const fastdl_matrix_f32* J1, const fastdl_matrix_f32* J2,
+                                                       const fastdl_matrix_f32* K);
+FASTDL_API fastdl_status fastdl_gram_empirical_ntk_f64(const fastdl_matrix_f64* J1, const fastdl_matrix_f64* J2,
+                                                       const fastdl_matrix_f64* K);
 
 #ifdef __cplusplus
 }

@@ -84,6 +84,110 @@ inline void softmax_matvec(MatrixView<const double> Q, MatrixView<const double> 
   throw_on_error(fastdl_gram_softmax_matvec_f64(&q, &k, &v, scale, &to));
 }
 
+// out[i, j] = k(x_i, x_i) + k(y_j, y_j) - 2 k(x_i, y_j)
+inline void distance(const Kernel& k, MatrixView<const float> X, MatrixView<const float> Y, MatrixView<float> out) {
+  const auto x = X.plain(), y = Y.plain(), to = out.plain();
+  throw_on_error(fastdl_gram_distance_f32(&k, &x, &y, &to));
+}
+inline void distance(const Kernel& k, MatrixView<const float> X, MatrixView<float> out) {
+  const auto x = X.plain(), to = out.plain();
+  throw_on_error(fastdl_gram_distance_f32(&k, &x, nullptr, &to));
+}
+inline void distance(const Kernel& k, MatrixView<const double> X, MatrixView<const double> Y, MatrixView<double> out) {
+  const auto x = X.plain(), y = Y.plain(), to = out.plain();
+  throw_on_error(fastdl_gram_distance_f64(&k, &x, &y, &to));
+}
+inline void distance(const Kernel& k, MatrixView<const double> X, MatrixView<double> out) {
+  const auto x = X.plain(), to = out.plain();
+  throw_on_error(fastdl_gram_distance_f64(&k, &x, nullptr, &to));
+}
+
+// k summed over `order` permutations of the features, of x and of y; `group` as in fastdl.h
+inline void invariant(const Kernel& k, MatrixView<const float> X, MatrixView<const float> Y,
+                      const std::int64_t* permutations, std::int64_t order, bool group, MatrixView<float> K) {
+  const auto x = X.plain(), y = Y.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_invariant_f32(&k, &x, &y, permutations, order, group, &to));
+}
+inline void invariant(const Kernel& k, MatrixView<const float> X, const std::int64_t* permutations, std::int64_t order,
+                      bool group, MatrixView<float> K) {
+  const auto x = X.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_invariant_f32(&k, &x, nullptr, permutations, order, group, &to));
+}
+inline void invariant(const Kernel& k, MatrixView<const double> X, MatrixView<const double> Y,
+                      const std::int64_t* permutations, std::int64_t order, bool group, MatrixView<double> K) {
+  const auto x = X.plain(), y = Y.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_invariant_f64(&k, &x, &y, permutations, order, group, &to));
+}
+inline void invariant(const Kernel& k, MatrixView<const double> X, const std::int64_t* permutations, std::int64_t order,
+                      bool group, MatrixView<double> K) {
+  const auto x = X.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_invariant_f64(&k, &x, nullptr, permutations, order, group, &to));
+}
+
+// out = (I - U) K (I - U)
+inline void center(MatrixView<const float> K, MatrixView<float> out) {
+  const auto k = K.plain(), to = out.plain();
+  throw_on_error(fastdl_gram_center_f32(&k, &to));
+}
+inline void center(MatrixView<const double> K, MatrixView<double> out) {
+  const auto k = K.plain(), to = out.plain();
+  throw_on_error(fastdl_gram_center_f64(&k, &to));
+}
+
+// How much two Gram matrices of the same samples depend on each other, and how alike they are
+inline float hsic(MatrixView<const float> K, MatrixView<const float> L, bool unbiased = true) {
+  const auto k = K.plain(), l = L.plain();
+  float out;
+  throw_on_error(fastdl_gram_hsic_f32(&k, &l, unbiased, &out));
+  return out;
+}
+inline float cka(MatrixView<const float> K, MatrixView<const float> L, bool unbiased = false) {
+  const auto k = K.plain(), l = L.plain();
+  float out;
+  throw_on_error(fastdl_gram_cka_f32(&k, &l, unbiased, &out));
+  return out;
+}
+inline double hsic(MatrixView<const double> K, MatrixView<const double> L, bool unbiased = true) {
+  const auto k = K.plain(), l = L.plain();
+  double out;
+  throw_on_error(fastdl_gram_hsic_f64(&k, &l, unbiased, &out));
+  return out;
+}
+inline double cka(MatrixView<const double> K, MatrixView<const double> L, bool unbiased = false) {
+  const auto k = K.plain(), l = L.plain();
+  double out;
+  throw_on_error(fastdl_gram_cka_f64(&k, &l, unbiased, &out));
+  return out;
+}
+
+// out[s] = F F' / positions for the contiguous maps of each sample
+inline void feature_gram(const float* x, std::int64_t samples, std::int64_t channels, std::int64_t positions,
+                         bool center, float* out) {
+  throw_on_error(fastdl_gram_feature_gram_f32(x, samples, channels, positions, center, out));
+}
+inline void feature_gram(const double* x, std::int64_t samples, std::int64_t channels, std::int64_t positions,
+                         bool center, double* out) {
+  throw_on_error(fastdl_gram_feature_gram_f64(x, samples, channels, positions, center, out));
+}
+
+// K = J1 J2'
+inline void empirical_ntk(MatrixView<const float> J1, MatrixView<const float> J2, MatrixView<float> K) {
+  const auto x = J1.plain(), y = J2.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_empirical_ntk_f32(&x, &y, &to));
+}
+inline void empirical_ntk(MatrixView<const float> J1, MatrixView<float> K) {
+  const auto x = J1.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_empirical_ntk_f32(&x, nullptr, &to));
+}
+inline void empirical_ntk(MatrixView<const double> J1, MatrixView<const double> J2, MatrixView<double> K) {
+  const auto x = J1.plain(), y = J2.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_empirical_ntk_f64(&x, &y, &to));
+}
+inline void empirical_ntk(MatrixView<const double> J1, MatrixView<double> K) {
+  const auto x = J1.plain(), to = K.plain();
+  throw_on_error(fastdl_gram_empirical_ntk_f64(&x, nullptr, &to));
+}
+
 // Images, contiguous in this order of axes. The view owns nothing.
 template <class T>
 struct ImagesView {

@@ -70,13 +70,13 @@ def _diag(X: Any, kernel: str, **parameters: Any) -> Any:
     return S if kernel == "nngp" else tangent
 
 
-def matvec(
-    X: Any, v: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference
-) -> Any:
+def matvec(X: Any, v: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> Any:
     """K(X, Y) v, a block of rows at a time."""
     xp = array_namespace(X)
     other = X if Y is None else Y
-    parts = [evaluate(kernel, X[part, :], other, parameters) @ v for part in row_blocks(X.shape[0], other.shape[0])]
+    parts = [
+        by_reference(kernel, X[part, :], other, parameters) @ v for part in row_blocks(X.shape[0], other.shape[0])
+    ]
     return xp.concat(parts, axis=0) if parts else xp.zeros((0, *v.shape[1:]), dtype=X.dtype, device=device(X))
 
 
@@ -95,10 +95,10 @@ def softmax_matvec(Q: Any, K: Any, V: Any, scale: float) -> Any:
     return xp.astype(xp.concat(parts, axis=0), Q.dtype, copy=False)
 
 
-def distance(X: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference) -> Any:
+def distance(X: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> Any:
     """K(x,x) + K(y,y) − 2 K(x,y), clipped at 0, in the place of K."""
     xp = array_namespace(X)
-    K = evaluate(kernel, X, Y, parameters)
+    K = by_reference(kernel, X, Y, parameters)
     rows = diag(X, kernel, parameters)
     columns = rows if Y is None else diag(Y, kernel, parameters)
     i = xp.arange(K.shape[1], device=device(K))

@@ -68,15 +68,12 @@ def feature_gram(x: Any, center: bool) -> Any:
 _PARAMETERS = 1 << 16
 
 
-def empirical_ntk(J1: Any, J2: Any | None, evaluate: Any = None) -> Any:
+def empirical_ntk(J1: Any, J2: Any | None) -> Any:
     """Φ₁ Φ₂ᵀ for Jacobians of shape (n, p), a block of parameters at a time, summed in float64."""
     xp = array_namespace(J1)
     other = J1 if J2 is None else J2
     K = xp.zeros((J1.shape[0], other.shape[0]), dtype=xp.float64, device=device(J1))
     for start in range(0, J1.shape[1], _PARAMETERS):
         part = slice(start, min(J1.shape[1], start + _PARAMETERS))
-        if evaluate is None:
-            K = K + wide(J1[:, part]) @ wide(other[:, part]).T
-        else:
-            K = K + wide(evaluate("linear", J1[:, part], None if J2 is None else J2[:, part], {}))
+        K = K + wide(J1[:, part]) @ wide(other[:, part]).T
     return finish(K, J1, J2)
