@@ -26,15 +26,6 @@ void compute(const gram::Kernel& kernel, const py::array& X, const Other& Y, con
     gram::gram(kernel, x, y, k);
 }
 
-// f(T{}) in the type of the array. (What is neither float32 nor float64 is refused where the array is read.)
-template <class Function>
-void in_type_of(const py::array& array, const Function& f) {
-  if (array.itemsize() == 4)
-    f(float{});
-  else
-    f(double{});
-}
-
 // The kernels by name, with their parameters in the order in which the functions take them.
 struct Entry {
   const char* name;

@@ -264,6 +264,79 @@ FASTDL_API fastdl_status fastdl_gram_empirical_ntk_f32(const fastdl_matrix_f32* 
 FASTDL_API fastdl_status fastdl_gram_empirical_ntk_f64(const fastdl_matrix_f64* J1, const fastdl_matrix_f64* J2,
                                                        const fastdl_matrix_f64* K);
 
+/* ---- convolutions -----------------------------------------------------------------------------------------------
+ * Of images (batch, channels, positions along 1 to 3 axes):
+ *
+ *   out[n,o,p] = activation(bias[o] + sum over c, q of w[o,c,q] * x[n,c, stride*p + dilation*q - lower])
+ *
+ * for the channels c of o's group. All arrays are contiguous in the order of their axes, but that x may have strides.
+ */
+
+typedef struct fastdl_conv_shape {
+  int rank;                                         /* axes of positions; of the arrays below so many are read */
+  int64_t batch, in_channels, out_channels, groups; /* w is out_channels x in_channels/groups x kernel */
+  int64_t in[3], kernel[3], out[3];
+  int64_t stride[3], lower[3], dilation[3]; /* lower: the padding before the first position */
+} fastdl_conv_shape;
+
+/* What lies outside of x. The last three need lower and what `out` reaches behind the end to be at most (CIRCULAR),
+ * or below (REFLECT), the extent of x. */
+typedef enum fastdl_padding { FASTDL_ZEROS = 0, FASTDL_CIRCULAR, FASTDL_REFLECT, FASTDL_REPLICATE } fastdl_padding;
+
+typedef enum fastdl_activation {
+  FASTDL_NO_ACTIVATION = 0,
+  FASTDL_RELU,
+  FASTDL_LEAKY_RELU, /* slope 0.01 */
+  FASTDL_SIGMOID_ACTIVATION,
+  FASTDL_TANH
+} fastdl_activation;
+
+/* AUTO takes what a cost model says is fastest. WINOGRAD is for 3 x 3 filters of stride and dilation 1. */
+typedef enum fastdl_conv_algorithm {
+  FASTDL_CONV_AUTO = 0,
+  FASTDL_CONV_DIRECT,
+  FASTDL_CONV_WINOGRAD
+} fastdl_conv_algorithm;
+
+/* x_strides: of batch, channels and each axis, in elements; NULL for contiguous. bias may be NULL. */
+FASTDL_API fastdl_status fastdl_conv_f32(const fastdl_conv_shape* shape, fastdl_padding padding,
+                                         fastdl_activation activation, fastdl_conv_algorithm algorithm, const float* x,
+                                         const int64_t* x_strides, const float* w, const float* bias, float* out);
+FASTDL_API fastdl_status fastdl_conv_f64(const fastdl_conv_shape* shape, fastdl_padding padding,
+                                         fastdl_activation activation, fastdl_conv_algorithm algorithm, const double* x,
+                                         const int64_t* x_strides, const double* w, const double* bias, double* out);
+
+/* The gradients of the sum of grad * out, without bias and activation, with zeros as padding. fastdl_conv_input is also
+ * the transposed convolution of `grad`, with `bias` (or NULL) for the channels of dx. */
+FASTDL_API fastdl_status fastdl_conv_input_f32(const fastdl_conv_shape* shape, const float* w, const float* grad,
+                                               const float* bias, float* dx);
+FASTDL_API fastdl_status fastdl_conv_weight_f32(const fastdl_conv_shape* shape, const float* x,
+                                                const int64_t* x_strides, const float* grad, float* dw);
+FASTDL_API fastdl_status fastdl_conv_input_f64(const fastdl_conv_shape* shape, const double* w, const double* grad,
+                                               const double* bias, double* dx);
+FASTDL_API fastdl_status fastdl_conv_weight_f64(const fastdl_conv_shape* shape, const double* x,
+                                                const int64_t* x_strides, const double* grad, double* dw);
+
+/* Pooling of in_channels channels; out_channels, groups and dilation are not read. indices, which may be NULL, gets the
+ * place of each maximum in its plane: of equals the first, and NaN is larger than all. padding_counts != 0: the mean is
+ * over the whole window, with zeros outside of x. Every window must hold a position of x. */
+FASTDL_API fastdl_status fastdl_max_pool_f32(const fastdl_conv_shape* shape, const float* x, const int64_t* x_strides,
+                                             float* out, int64_t* indices);
+FASTDL_API fastdl_status fastdl_avg_pool_f32(const fastdl_conv_shape* shape, const float* x, const int64_t* x_strides,
+                                             int padding_counts, float* out);
+FASTDL_API fastdl_status fastdl_max_pool_grad_f32(const fastdl_conv_shape* shape, const float* grad,
+                                                  const int64_t* indices, float* dx);
+FASTDL_API fastdl_status fastdl_avg_pool_grad_f32(const fastdl_conv_shape* shape, const float* grad, int padding_counts,
+                                                  float* dx);
+FASTDL_API fastdl_status fastdl_max_pool_f64(const fastdl_conv_shape* shape, const double* x, const int64_t* x_strides,
+                                             double* out, int64_t* indices);
+FASTDL_API fastdl_status fastdl_avg_pool_f64(const fastdl_conv_shape* shape, const double* x, const int64_t* x_strides,
+                                             int padding_counts, double* out);
+FASTDL_API fastdl_status fastdl_max_pool_grad_f64(const fastdl_conv_shape* shape, const double* grad,
+                                                  const int64_t* indices, double* dx);
+FASTDL_API fastdl_status fastdl_avg_pool_grad_f64(const fastdl_conv_shape* shape, const double* grad,
+                                                  int padding_counts, double* dx);
+
 #ifdef __cplusplus
 }
 #endif
