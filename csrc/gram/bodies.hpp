@@ -1,5 +1,5 @@
-// The family's bodies, one set per instruction-set level, compiled from gram_isa.cpp, matvec_isa.cpp and
-// sparse_isa.cpp.
+// The family's bodies, one set per instruction-set level, compiled from gram_isa.cpp, matvec_isa.cpp,
+// sparse_isa.cpp and vjp_isa.cpp.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,20 @@ using Kernel = fastdl_kernel;
 // matvec:  out = K(x, y) v, without K
 // softmax: out = row-softmax(scale q k') v
 // sparse:  K of sparse rows x and y, the latter by its columns; linear, polynomial, rbf and cosine
-#define FASTDL_GRAM_TYPE(T)                                                                                       \
-  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,             \
-            const Matrix<T>& k);                                                                                  \
-  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                     \
-  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v, \
-              const Matrix<T>& out);                                                                              \
-  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,        \
-               const Matrix<T>& out);                                                                             \
-  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,       \
-              const Matrix<T>& k);
+// matvec_vjp: gradients of sum grad * (K v) by x, y, v and gamma; y and dy null mean that y is x
+#define FASTDL_GRAM_TYPE(T)                                                                                           \
+  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
+            const Matrix<T>& k);                                                                                      \
+  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                         \
+  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v,     \
+              const Matrix<T>& out);                                                                                  \
+  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,            \
+               const Matrix<T>& out);                                                                                 \
+  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,           \
+              const Matrix<T>& k);                                                                                    \
+  void matvec_vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& v, \
+                  const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy, const Matrix<T>& dv,         \
+                  double& gamma);
 
 #define FASTDL_GRAM_BODIES(level) \
   namespace level {               \

@@ -84,6 +84,42 @@ inline void softmax_matvec(MatrixView<const double> Q, MatrixView<const double> 
   throw_on_error(fastdl_gram_softmax_matvec_f64(&q, &k, &v, scale, &to));
 }
 
+// The gradients of the sum of grad * (K v): dX, dY, dv, and what is returned, the one with respect to gamma
+inline double matvec_vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> Y,
+                         MatrixView<const float> v, MatrixView<const float> grad, MatrixView<float> dX,
+                         MatrixView<float> dY, MatrixView<float> dv) {
+  const auto x = X.plain(), y = Y.plain(), right = v.plain(), g = grad.plain();
+  const auto dx = dX.plain(), dy = dY.plain(), dright = dv.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_matvec_vjp_f32(&k, &x, &y, &right, &g, &dx, &dy, &dright, &gamma));
+  return gamma;
+}
+inline double matvec_vjp(const Kernel& k, MatrixView<const double> X, MatrixView<const double> Y,
+                         MatrixView<const double> v, MatrixView<const double> grad, MatrixView<double> dX,
+                         MatrixView<double> dY, MatrixView<double> dv) {
+  const auto x = X.plain(), y = Y.plain(), right = v.plain(), g = grad.plain();
+  const auto dx = dX.plain(), dy = dY.plain(), dright = dv.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_matvec_vjp_f64(&k, &x, &y, &right, &g, &dx, &dy, &dright, &gamma));
+  return gamma;
+}
+
+// The same with Y = X; dX has both parts.
+inline double matvec_vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> v,
+                         MatrixView<const float> grad, MatrixView<float> dX, MatrixView<float> dv) {
+  const auto x = X.plain(), right = v.plain(), g = grad.plain(), dx = dX.plain(), dright = dv.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_matvec_vjp_f32(&k, &x, nullptr, &right, &g, &dx, nullptr, &dright, &gamma));
+  return gamma;
+}
+inline double matvec_vjp(const Kernel& k, MatrixView<const double> X, MatrixView<const double> v,
+                         MatrixView<const double> grad, MatrixView<double> dX, MatrixView<double> dv) {
+  const auto x = X.plain(), right = v.plain(), g = grad.plain(), dx = dX.plain(), dright = dv.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_matvec_vjp_f64(&k, &x, nullptr, &right, &g, &dx, nullptr, &dright, &gamma));
+  return gamma;
+}
+
 // Images, contiguous in this order of axes. The view owns nothing.
 template <class T>
 struct ImagesView {
