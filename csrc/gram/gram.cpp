@@ -242,7 +242,6 @@ fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
                                             const fastdl_sparse_##suffix* Y_transposed, int symmetric,                \
                                             const fastdl_matrix_##suffix* K) {                                        \
     return core::guarded([&] { gram::compute_sparse<T>(kernel, X, Y_transposed, symmetric != 0, K); });               \
-    \                                                                                                                 \
   }                                                                                                                   \
   fastdl_status fastdl_gram_matvec_vjp_##suffix(                                                                      \
       const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X, const fastdl_matrix_##suffix* Y,                  \

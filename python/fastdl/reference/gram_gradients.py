@@ -23,8 +23,6 @@ from fastdl.reference.pairs import divide, row_blocks, wide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastdl.reference.gram_operators import Evaluate
-
     Rule = Callable[..., tuple[Any, Any, Any]]
 
 # Elements of a temporary: a dozen of them should lie in the cache of a processor.
@@ -42,9 +40,7 @@ class Gradients(NamedTuple):
     gamma: float | None
 
 
-def matvec_vjp(
-    X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference
-) -> Gradients:
+def matvec_vjp(X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> Gradients:
     """Gradients of Σ grad ∘ (K v) with respect to X, Y, v and gamma; without Y the X gradient has both its parts."""
     xp = array_namespace(X)
     other = X if Y is None else Y
@@ -63,7 +59,7 @@ def matvec_vjp(
         # The exponential of the distance gives the distance, from which all forms of the Matérn kernel follow.
         given = {**parameters, "nu": 0.5} if kernel == "matern" and parameters["nu"] != math.inf else parameters
         # Of float64 samples: what follows takes logarithms of K, which a K in float32 is too coarse for.
-        K = evaluate(kernel, wide(X[part, :]), wide(other), given)
+        K = by_reference(kernel, wide(X[part, :]), wide(other), given)
         W = grads[part, :] @ vectors.T
         dx, dy, change = rule(x[part, :], y, W, K, **parameters)
         if given is not parameters:
