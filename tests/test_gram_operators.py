@@ -280,6 +280,24 @@ class TestGradients:
             found = gram.matvec_vjp(zero, one, one, zero.copy(), name)
             assert np.all(found.X == 0) and np.all(found.Y == 0), name
 
+    @pytest.mark.parametrize("name", ["cosine", "arc_cosine", "nngp", "ntk"])
+    def test_zero_and_parallel_samples(self, native_level, dtype, rng, name):
+        X, Y = rng.standard_normal((5, 6)).astype(dtype), rng.standard_normal((6, 6)).astype(dtype)
+        X[0] = Y[0] = 0
+        Y[1], Y[2], Y[3] = X[1], 2 * X[2], -X[3]
+        v, grad = rng.standard_normal((6, 2)).astype(dtype), rng.standard_normal((5, 2)).astype(dtype)
+        tried = {"cosine": [{}], "arc_cosine": [{"order": order} for order in range(3)]}
+        layers = [{"depth": depth, "b_std": bias, "w_std": 1.3} for depth in (0, 1, 2, 4) for bias in (0, 0.5)]
+        for params in tried.get(name, layers):
+            found = gram.matvec_vjp(X, v, grad, Y, name, **params)
+            with fastdl.backend("reference"):
+                expected = gram.matvec_vjp(*(a.astype(np.float64) for a in (X, v, grad, Y)), name, **params)
+            # Angles are known to 1e-5 and 1e-12, and none but those of parallel samples are small here.
+            for part in ("X", "Y", "v"):
+                size = np.abs(getattr(expected, part)).max()
+                error = np.abs(getattr(found, part) - getattr(expected, part)).max()
+                assert error <= 2 * cases.distance_error(dtype, 6) * size, (part, params)
+
     def test_empty(self, level, dtype):
         for n, m, d, p in [(0, 3, 2, 1), (3, 0, 2, 1), (3, 4, 0, 1), (3, 4, 2, 0), (0, 0, 0, 0)]:
             X, Y, v, grad = (np.ones(shape, dtype) / 4 for shape in ((n, d), (m, d), (m, p), (n, p)))

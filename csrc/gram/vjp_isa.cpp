@@ -86,8 +86,8 @@ double sum_of_lanes(Vec<T> values) {
 // to[r][f] += sum over j < width of block[r][j] feature(x[r][f], y[j][f]) for Count rows and Vectors vectors of
 // features, of which `features` are there
 template <class T, class Feature, int Count, int Vectors>
-FASTDL_INLINE void add_features(const T* block, const T* x, const T* y, Index stride, Index width, double* to,
-                                Index to_stride, Index features) {
+void add_features(const T* block, const T* x, const T* y, Index stride, Index width, double* to, Index to_stride,
+                  Index features) {
   constexpr int step = simd::lanes<T>;
   Vec<T> sums[Count][Vectors] = {}, left[Count][Vectors];
   for (int r = 0; r < Count; ++r)
@@ -157,8 +157,7 @@ class RowGradients {
                     [&](Index row, Index row_end, Index column, Index width, T* block) {
                       weights_.block(row, row_end, column, width, block);
                       core::Scratch scratch;
-                      Vec<T>* space =
-                          static_cast<Vec<T>*>(static_cast<void*>(scratch.array<T>(4 * x_.cols, simd::lanes<T>)));
+                      auto* space = static_cast<Vec<T>*>(scratch.bytes(std::size_t(4 * x_.cols) * sizeof(Vec<T>)));
                       for (Index i = row; i < row_end; ++i, block += stream_part)
                         add_sinc(rule, block, i, columns.data + column, columns.stride, width, space);
                     });
@@ -169,6 +168,7 @@ class RowGradients {
     for (Index i = 0; i < x_.rows; ++i)
       for (Index f = 0; f < x_.cols; ++f) {
         double total = sums_[i * x_.cols + f];
+        // Where x itself does not enter, it may be infinite.
         if (own_[i] != 0) total += own_[i] * double(x_.data[i * x_.row_stride + f * x_.col_stride]);
         if (length_scales) total /= length_scales[f] * length_scales[f];
         out.data[i * out.row_stride + f * out.col_stride] = T(factor * total);
@@ -192,6 +192,7 @@ class RowGradients {
   void weigh(const Slopes& derivative, T* block, const T* weights, Index row, Index column, Index width) {
     constexpr int step = simd::lanes<T>;
     Slope<T> slopes[stream_part / step];
+    for (Index j = width; j % step != 0; ++j) block[j] = 0;
     if constexpr (requires { derivative.along(block, row, column, width, slopes); })
       derivative.along(block, row, column, width, slopes);
     else

@@ -157,8 +157,9 @@ def matvec_vjp(
     Notes
     -----
     Where a kernel has no gradient, 0 is taken: at equal features for laplacian, at equal samples for matern with nu of
-    0.5, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine, at parallel samples for
-    arc_cosine of order 0 and ntk. Beyond the arguments and gradients it takes memory of their order.
+    0.5, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine of order 0, at parallel
+    samples for arc_cosine of order 0 and ntk. For the other arc_cosine, nngp and ntk a sample of norm 0 is at right
+    angles with all others. Beyond the arguments and gradients it takes memory of their order.
 
     Examples
     --------

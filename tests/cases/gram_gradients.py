@@ -29,7 +29,7 @@ def slope_sizes(name, X, Y, **params):
         K = 1 / (1 - square * (X @ Y.T))
         return square * y * K**2 * (1 + 2 * K * square * x * y), None
     difference = X[:, None] - Y[None]
-    # The reference has differences of sums in float64, whose error is a thousandth of what distances may be off by.
+    # The reference takes differences of sums in float64: its error is a thousandth of what distances may be off by.
     rounding = 1e-3 * (x + y)
     least = float(np.finfo(np.float32).smallest_normal)  # below which the error of a float32 is absolute
     if name in ("rbf", "laplacian", "chi2", "additive_chi2"):
@@ -77,9 +77,10 @@ def slope_sizes(name, X, Y, **params):
 
 def gradient_tolerance(name, X, v, grad, Y=None, **params):
     """How far the gradients for X, Y and γ may be off: one bound a row, and a number."""
-    error = distance_error(X.dtype, X.shape[1])
     other = X if Y is None else Y
-    error += (sum(X.shape) + other.shape[0] + v.shape[1] + 16) * float(np.finfo(X.dtype).eps)
+    error = (sum(X.shape) + other.shape[0] + v.shape[1] + 16) * float(np.finfo(X.dtype).eps)
+    if name in ("rbf", "matern", "arc_cosine", "nngp", "ntk"):  # of distances, or of angles, which are known as well
+        error += distance_error(X.dtype, X.shape[1])
     X = X.astype(np.float64)
     other = X if Y is None else Y.astype(np.float64)
     weight = error * np.abs(grad.astype(np.float64)) @ np.abs(v.astype(np.float64)).T

@@ -196,8 +196,8 @@ FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f64(const fastdl_matrix_f64*
  * formed; grad is n x p as K v is, and dX, dY, dv are of the shapes of X, Y, v. Y == NULL means Y = X: dX then has both
  * parts, and dY is NULL as well. *gamma is 0 for a kernel that has none; gamma may be NULL.
  * Where k has no gradient, 0 is taken: at equal features for LAPLACIAN, at equal rows for MATERN with nu = 0.5, at two
- * zeros for the CHI2 kernels, at two zero rows for COSINE and ARC_COSINE, and at parallel rows for ARC_COSINE of order
- * 0 and NTK. */
+ * zeros for the CHI2 kernels, at zero rows for COSINE and ARC_COSINE of order 0, and at parallel rows for ARC_COSINE of
+ * order 0 and NTK. For the other ARC_COSINE, NNGP and NTK a zero row is at right angles with all others. */
 FASTDL_API fastdl_status fastdl_gram_matvec_vjp_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
                                                     const fastdl_matrix_f32* Y, const fastdl_matrix_f32* v,
                                                     const fastdl_matrix_f32* grad, const fastdl_matrix_f32* dX,

@@ -5,8 +5,9 @@ the dot product and of norms this is A Y + b x_i with A = W ∂k/∂(x·y): two 
 float64.
 
 Where a kernel has no gradient the one taken here is 0: at equal features for laplacian, at equal samples for matern
-with ν = ½, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine, and at parallel samples
-for arc_cosine of order 0 and ntk.
+with ν = ½, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine of order 0, and at
+parallel samples for arc_cosine of order 0 and ntk. For the other arc_cosine, nngp and ntk a sample of norm 0 is at
+right angles with all others.
 """
 
 from __future__ import annotations
