@@ -10,6 +10,10 @@
 #include "gram/derivatives.hpp"
 
 namespace fastdl::gram::FASTDL_LEVEL {
+
+FASTDL_GRAM_TYPE(float)  // matvec of this level, also of one that only the tests compile
+FASTDL_GRAM_TYPE(double)
+
 namespace {
 
 using gemm::Index;
@@ -281,7 +285,7 @@ double row_gradients(const Kernel& kernel, const Matrix<const T>& x, const Matri
     gradients.run(rule, left, right, epilogue);
   });
   gradients.copy_out(factor_of(kernel, x.cols), kernel.kind == FASTDL_MATERN ? kernel.length_scales : nullptr, dx);
-  return gradients.gamma();
+  return kernel.kind == FASTDL_MATERN ? 0 : gradients.gamma();  // that of nu = infinity is an rbf, but has no gamma
 }
 
 template <class T>
