@@ -194,6 +194,23 @@ FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f64(const fastdl_matrix_f64*
                                                         const fastdl_matrix_f64* V, double scale,
                                                         const fastdl_matrix_f64* out);
 
+/* The gradients of the sum of grad * (K v) with respect to X, Y, v and gamma, K as in fastdl_gram_matvec and never
+ * formed; grad is n x p as K v is, and dX, dY, dv are of the shapes of X, Y, v. Y == NULL means Y = X: dX then has both
+ * parts, and dY is NULL as well. *gamma is 0 for a kernel that has none; gamma may be NULL.
+ * Where k has no gradient, 0 is taken: at equal features for LAPLACIAN, at equal rows for MATERN with nu = 0.5, at two
+ * zeros for the CHI2 kernels, at zero rows for COSINE and ARC_COSINE of order 0, and at parallel rows for ARC_COSINE of
+ * order 0 and NTK. For the other ARC_COSINE, NNGP and NTK a zero row is at right angles with all others. */
+FASTDL_API fastdl_status fastdl_gram_matvec_vjp_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                                    const fastdl_matrix_f32* Y, const fastdl_matrix_f32* v,
+                                                    const fastdl_matrix_f32* grad, const fastdl_matrix_f32* dX,
+                                                    const fastdl_matrix_f32* dY, const fastdl_matrix_f32* dv,
+                                                    double* gamma);
+FASTDL_API fastdl_status fastdl_gram_matvec_vjp_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                                    const fastdl_matrix_f64* Y, const fastdl_matrix_f64* v,
+                                                    const fastdl_matrix_f64* grad, const fastdl_matrix_f64* dX,
+                                                    const fastdl_matrix_f64* dY, const fastdl_matrix_f64* dv,
+                                                    double* gamma);
+
 /* The convolutional neural tangent kernel of (q x q convolution with zero padding, ReLU) x depth, then pooling over the
  * positions and a dense layer (Arora et al. 2019). X is n and Y m images of channels x height x width, contiguous, and
  * K is n x m, contiguous. With p, p' positions and box(A)[p,p'] = (1/q^2) times the sum of A[p+o, p'+o] over the q x q
