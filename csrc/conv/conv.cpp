@@ -16,7 +16,10 @@ namespace {
 
 std::string numbers(const Index* values, int count) {
   std::string text;
-  for (int i = 0; i < count; ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(values[i]);
+  }
   return text;
 }
 
