@@ -438,15 +438,15 @@ def conv_transpose3d(
 class PreparedConv:
     """A convolution whose filters and options are fixed, made by `prepare`; called with `x`, and `out` if wanted."""
 
-    __slots__ = ("_arguments",)
+    __slots__ = ("_rank", "_rest")
 
-    def __init__(self, *arguments: Any) -> None:
-        self._arguments = arguments
+    def __init__(self, rank: int, **rest: Any) -> None:
+        self._rank = rank
+        self._rest = rest
 
     def __call__(self, x: Array, out: Array | None = None) -> Array:
         """Convolve `x`."""
-        rank, *rest = self._arguments
-        return _conv(rank, x, *rest, out)
+        return _conv(self._rank, x, out=out, **self._rest)
 
 
 def prepare(
@@ -508,4 +508,12 @@ def prepare(
     activation_name(where, activation)
     check_algorithm(where, algorithm, kernel, place)
     check_bias(where, bias, shape[0])
-    return PreparedConv(rank, w, bias, options, padding_mode, activation, algorithm)
+    return PreparedConv(
+        rank,
+        w=w,
+        bias=bias,
+        options=options,
+        padding_mode=padding_mode,
+        activation=activation,
+        algorithm=algorithm,
+    )
