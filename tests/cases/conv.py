@@ -84,11 +84,17 @@ def margins(padding, kernel, dilation):
     return [(n, n) for n in per_axis(0 if padding == "valid" else padding, len(kernel))]
 
 
+def padded(x, kernel, padding=0, dilation=1, padding_mode="zeros"):
+    """The input with its margins."""
+    widths = margins(padding, kernel, per_axis(dilation, len(kernel)))
+    return np.pad(x, [(0, 0), (0, 0), *widths], NUMPY_MODES[padding_mode])
+
+
 def windows(x, kernel, stride=1, padding=0, dilation=1, padding_mode="zeros"):
     """All windows of x, of shape (N, C, positions, elements of the kernel), and the sizes of the positions."""
     rank = len(kernel)
     stride, dilation = per_axis(stride, rank), per_axis(dilation, rank)
-    x = np.pad(x, [(0, 0), (0, 0), *margins(padding, kernel, dilation)], NUMPY_MODES[padding_mode])
+    x = padded(x, kernel, padding, dilation, padding_mode)
     extents = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
     view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=tuple(range(2, 2 + rank)))
     view = view[(..., *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))]
@@ -142,14 +148,14 @@ def conv_tolerance(x, w, bias=None, *, algorithm="direct", **options):
     if algorithm == "winograd":
         reach = WINOGRAD_GROWTH * float(np.abs(w).max(initial=0)) * largest.sum()
         return direct + (w.shape[1] + 24) * eps * reach
-    # Each of three transforms of n elements is off by at most 7 log2(n) roundings of the norm of what it transforms.
-    points = math.prod(2 * (n + k * 8) for n, k in zip(x.shape[2:], w.shape[2:], strict=True))
-    norms = math.sqrt(float(np.square(wide(x)).sum(axis=tuple(range(2, x.ndim))).sum(axis=1).max(initial=0)))
-    filters = math.sqrt(float(np.square(wide(w)).sum(axis=tuple(range(1, w.ndim))).max(initial=0)))
-    margin = (
-        math.sqrt(points / max(1, math.prod(x.shape[2:]))) if options.get("padding_mode", "zeros") != "zeros" else 1
-    )
-    return direct + (21 * math.log2(points) + w.shape[1] + 8) * eps * norms * filters * margin
+    # Each of three transforms of n elements is off by at most 7 log2(n) roundings of the norm of what it transforms; a
+    # transform may be of the double size, so that it is a power of 2.
+    place = {name: options[name] for name in ("padding", "dilation", "padding_mode") if name in options}
+    image = padded(wide(x), w.shape[2:], **place)
+    points = math.prod(4 * n for n in image.shape[2:])
+    norm = np.sqrt(np.square(image).reshape(x.shape[0], -1).sum(axis=1).max(initial=0))
+    filters = np.sqrt(np.square(wide(w)).reshape(w.shape[0], -1).sum(axis=1).max(initial=0))
+    return direct + (21 * math.log2(points) + w.shape[1] + 8) * eps * float(norm * filters)
 
 
 def _winograd_growth():
