@@ -133,7 +133,7 @@ def test_finite_differences(level, rng, case):
     np.testing.assert_allclose(np.vdot(WEIGHT[rank](x, w.shape, grad, **options), direction), change, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", (*cases.CASES[1::3], *LARGER), ids=cases.label)
+@pytest.mark.parametrize("case", (*cases.CASES[1::4], *LARGER[::3]), ids=cases.label)
 def test_like_torch(level, rng, case):
     torch = pytest.importorskip("torch")
     x, w, grad, options = problem(case, np.float64, rng.standard_normal)
@@ -214,8 +214,8 @@ def test_transposed_by_loops(level, dtype, rng):
             expected[n, c // 2 * 3 + o, 2 * i + 3 * a, 3 * j + b] += int(x[n, c, i, j]) * int(w[c, o, a, b])
     # Of 2·2 + 3 + 1 = 8 rows one is left out on both sides and one is added; of 3·3 + 2 + 1 = 12 columns two are added.
     expected = expected[:, :, 1:8, :14] + bias.astype(int).reshape(-1, 1, 1)
-    eps = np.finfo(dtype).eps
-    np.testing.assert_allclose(y, expected, rtol=0, atol=100 * eps * np.abs(expected).max())
+    # At most 2 channels of 6 elements go to one place, each up to 8 · 8, and the bias.
+    np.testing.assert_allclose(y, expected, rtol=0, atol=4 * 13 * np.finfo(dtype).eps * (12 * 64 + 8))
 
 
 def test_words_for_the_padding(level, dtype, rng):
@@ -226,7 +226,7 @@ def test_words_for_the_padding(level, dtype, rng):
         assert y.shape == x.shape
         back = conv.conv2d(x, w, padding=padding)
         assert back.shape == grad.shape
-        tolerance = 1000 * np.finfo(dtype).eps * 8**3 * grad.size
+        tolerance = 4 * (w.size + 1) * np.finfo(dtype).eps * 8**3 * w.size * grad.size
         assert abs(np.vdot(wide(y), wide(x)) - np.vdot(wide(back), wide(grad))) <= tolerance
 
 
@@ -252,7 +252,7 @@ def test_every_layout(level, dtype, rng, case):
 
 
 def test_any_number_of_threads_gives_the_same_bits(native_level, dtype, rng, keep_threads):
-    for case in (*cases.CASES[::5], *LARGER):
+    for case in (*cases.CASES[::5], *LARGER[::2]):
         x, w, grad, options = problem(case, dtype, rng.standard_normal)
         rank, found = x.ndim - 2, set()
         for count in (1, 2, 3, 5):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import check_dtype, float32, float64, library_of
+from fastdl._arrays import check_dtype, float32, float64, kind, library_of
 from fastdl._conv_checks import activation_name, choice, flag
 from fastdl._dispatch import Operation
 from fastdl._gram_checks import is_sparse
@@ -57,7 +57,7 @@ def graph_laplacian(A: Array, normalized: bool = False) -> Array:
     where = "conv.graph_laplacian"
     normalized = flag(where, "normalized", normalized)
     if is_sparse(A):
-        matrix, dtype = _sparse(where, "A", A), _dtype(where, A=A)
+        (matrix,), dtype = _sparse_arguments(where, A=A)
         _check_degrees(where, matrix, 0.0 if normalized else -math.inf)
         from fastdl.reference.conv_graph_sparse import graph_laplacian as compute
 
@@ -131,14 +131,15 @@ def graph_filter(
         raise ValueError(f"[{where}] expected at least one coefficient, got none")
     if largest is not None:
         largest = _LARGEST(where, "largest", largest, 0)
-    scaled = basis == "chebyshev" and len(numbers) > 1
+    elif basis == "monomial" or len(numbers) == 1:
+        largest = 1.0  # nothing is scaled
     if is_sparse(L):
-        matrix, signals, dtype = _sparse(where, "L", L), _host(where, "X", X), _dtype(where, L=L, X=X)
+        (matrix, signals), dtype = _sparse_arguments(where, L=L, X=X)
         _check_signals(where, matrix, signals)
         from fastdl.reference.conv_graph import polynomial
         from fastdl.reference.conv_graph_sparse import largest_eigenvalue
 
-        if scaled and largest is None:
+        if largest is None:
             largest = _scale(where, largest_eigenvalue(matrix), bool(matrix.count_nonzero()))
         with np.errstate(all="ignore"):
             return polynomial(matrix, signals, numbers, basis, largest).astype(dtype)
@@ -146,7 +147,7 @@ def graph_filter(
     matrix, signals = call.arrays
     _check_square(where, "L", matrix)
     _check_signals(where, matrix, signals)
-    if scaled and largest is None:
+    if largest is None:
         from fastdl.reference.conv_graph import largest_eigenvalue as dense_largest_eigenvalue
 
         largest = _scale(where, dense_largest_eigenvalue(matrix), bool((matrix != 0).any()))
@@ -200,8 +201,8 @@ def gcn(A: Array, X: Array, W: Array | None = None, *, activation: str | None = 
     where = "conv.gcn"
     activation = activation_name(where, activation)
     if is_sparse(A):
-        matrix, features, dtype = _sparse(where, "A", A), _host(where, "X", X), _dtype(where, A=A, X=X, W=W)
-        weights = None if W is None else _host(where, "W", W)
+        (matrix, features, *rest), dtype = _sparse_arguments(where, A=A, X=X, **({} if W is None else {"W": W}))
+        weights = rest[0] if rest else None
         _check_layer(where, matrix, features, weights)
         from fastdl.reference.conv_graph_sparse import gcn as compute
 
@@ -256,30 +257,25 @@ def _scale(where: str, largest: float, any_edge: bool) -> float:
     return largest
 
 
-def _sparse(where: str, name: str, matrix: Any) -> Any:
-    """Give a square sparse matrix in CSR and float64; the argument itself is never changed."""
-    check_dtype(where, name, matrix)
-    _check_square(where, name, matrix)
-    return sys.modules["scipy.sparse"].csr_array(matrix, dtype=float64)
+def _sparse_arguments(where: str, **arrays: Any) -> tuple[list[Any], Any]:
+    """Give a square sparse matrix in CSR and the arrays that go with it, all in float64, and the dtype of the result.
 
-
-def _host(where: str, name: str, array: Any) -> Any:
-    """Give an array that goes with a sparse matrix as a NumPy array of float64."""
-    if is_sparse(array):
-        raise TypeError(f"[{where}] expected {name} to be a dense array, got a scipy.sparse matrix")
-    library = library_of(array)
-    if (device := library.device(array)) != "cpu":
-        raise ValueError(f"[{where}] expected {name} in main memory, got {device}")
-    view = library.view(where, name, array)
-    check_dtype(where, name, view)
-    return np.asarray(view, float64)
-
-
-def _dtype(where: str, **arrays: Any) -> Any:
-    """Give float32 if all arrays are, else float64."""
-    names = {
-        check_dtype(where, name, np.asarray(array) if isinstance(array, list) else array)
-        for name, array in arrays.items()
-        if array is not None
-    }
-    return float32 if names == {"float32"} else float64
+    The arguments themselves are never changed.
+    """
+    ready: list[Any] = []
+    computed = set()
+    for name, array in arrays.items():
+        if not ready:
+            _check_square(where, name, array)
+            computed.add(check_dtype(where, name, array))
+            ready.append(sys.modules["scipy.sparse"].csr_array(array, dtype=float64))
+            continue
+        if is_sparse(array):
+            raise TypeError(f"[{where}] expected {name} to be a dense array, got {kind(array)}")
+        library = library_of(array)
+        if (device := library.device(array)) != "cpu":
+            raise ValueError(f"[{where}] expected {name} in main memory, got {device}")
+        view = library.view(where, name, array)
+        computed.add(check_dtype(where, name, view))
+        ready.append(np.asarray(view, float64))
+    return ready, float32 if computed == {"float32"} else float64

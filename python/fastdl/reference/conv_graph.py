@@ -43,20 +43,19 @@ def graph_laplacian(A: Any, normalized: bool) -> Any:
     return xp.astype(L, A.dtype, copy=False)
 
 
-def graph_filter(L: Any, X: Any, coefficients: Sequence[float], basis: str, largest: float | None) -> Any:
+def graph_filter(L: Any, X: Any, coefficients: Sequence[float], basis: str, largest: float) -> Any:
     """Σ_k α_k L^k X, or Σ_k α_k T_k(2 L/λ − I) X with the Chebyshev polynomials T_k."""
     xp = array_namespace(X)
     return xp.astype(polynomial(wide(L), wide(X), coefficients, basis, largest), X.dtype, copy=False)
 
 
-def polynomial(L: Any, X: Any, coefficients: Sequence[float], basis: str, largest: float | None) -> Any:
+def polynomial(L: Any, X: Any, coefficients: Sequence[float], basis: str, largest: float) -> Any:
     """Filter X by any L that has products, sparse ones too, in float64."""
     if basis == "monomial":
         total = coefficients[-1] * X  # by Horner's rule
         for coefficient in coefficients[-2::-1]:
             total = L @ total + coefficient * X
         return total
-    assert largest is not None
     before, term, total = X, X, coefficients[0] * X
     for k, coefficient in enumerate(coefficients[1:], start=1):
         rescaled = 2 / largest * (L @ term) - term

@@ -16,33 +16,6 @@ _DIRECT = 4096
 
 def convolve(f: Any, h: Any, mode: str, method: str) -> Any:
     """(f * h)[u] = Σ_t f[t] h[u − t], all of it or the part that `mode` names."""
-    if mode == "circular":
-        h = _folded(h, f.shape)
-    return _convolve(f, h, mode, method)
-
-
-def correlate(f: Any, h: Any, mode: str, method: str) -> Any:
-    """(f ⋆ h)[u] = Σ_t f[t] h[t − u]: the convolution with h reversed."""
-    xp = array_namespace(f)
-    if mode != "circular":
-        return _convolve(f, xp.flip(h), mode, method)
-    # Reversed about element 0, which stays where it is.
-    h = xp.roll(xp.flip(_folded(h, f.shape)), (1,) * f.ndim, axis=tuple(range(f.ndim)))
-    return _convolve(f, h, mode, method)
-
-
-def _folded(h: Any, shape: tuple[int, ...]) -> Any:
-    """Sum the elements of h whose positions are equal modulo `shape`."""
-    xp = array_namespace(h)
-    h = wide(h)
-    for axis, n in enumerate(shape):
-        missing = (*h.shape[:axis], -h.shape[axis] % n, *h.shape[axis + 1 :])
-        h = xp.concat([h, xp.zeros(missing, dtype=h.dtype, device=device(h))], axis=axis)
-        h = xp.sum(xp.reshape(h, (*h.shape[:axis], -1, n, *h.shape[axis + 1 :])), axis=axis)
-    return h
-
-
-def _convolve(f: Any, h: Any, mode: str, method: str) -> Any:
     xp = array_namespace(f)
     first, second = wide(f), wide(h)
     direct = method == "direct" or (method == "auto" and min(math.prod(f.shape), math.prod(h.shape)) <= _DIRECT)
@@ -56,6 +29,25 @@ def _convolve(f: Any, h: Any, mode: str, method: str) -> Any:
         starts = ((n - wanted) // 2 for n, wanted in zip(full.shape, size, strict=True))
         result = full[tuple(slice(start, start + wanted) for start, wanted in zip(starts, size, strict=True))]
     return xp.astype(result, f.dtype, copy=False)
+
+
+def correlate(f: Any, h: Any, mode: str, method: str) -> Any:
+    """(f ⋆ h)[u] = Σ_t f[t] h[t − u]: the convolution with h reversed, in full from u = 1 − m."""
+    xp = array_namespace(f)
+    result = convolve(f, xp.flip(h), mode, method)
+    if mode == "circular":
+        result = xp.roll(result, tuple(1 - m for m in h.shape), axis=tuple(range(f.ndim)))
+    return result
+
+
+def _folded(full: Any, shape: tuple[int, ...]) -> Any:
+    """Sum the elements whose positions are equal modulo `shape`."""
+    xp = array_namespace(full)
+    for axis, n in enumerate(shape):
+        missing = (*full.shape[:axis], -full.shape[axis] % n, *full.shape[axis + 1 :])
+        full = xp.concat([full, xp.zeros(missing, dtype=full.dtype, device=device(full))], axis=axis)
+        full = xp.sum(xp.reshape(full, (*full.shape[:axis], -1, n, *full.shape[axis + 1 :])), axis=axis)
+    return full
 
 
 def _full_shape(f: Any, h: Any) -> tuple[int, ...]:
