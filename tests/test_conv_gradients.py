@@ -53,56 +53,53 @@ def parted(w, grad, options):
 
 
 def input_expected(x, w, grad, options):
-    """What every window gives to its elements, put down one after the other; and the same of absolute values."""
+    """What every window gives to its elements, put down one by one; and how large the terms of a sum may be."""
     filters, slopes, place = parted(w, grad, options)
     plane = math.prod(x.shape[2:])
     # The windows of the numbers of the elements; 0 is the margin.
     index, _ = cases.windows(np.arange(1, plane + 1).reshape(1, 1, *x.shape[2:]), w.shape[2:], **place)
-    results = []
-    for f, s in ((filters, slopes), (np.abs(filters), np.abs(slopes))):
-        shares = np.einsum("ngop,gock->ngcpk", s, f)
-        total = np.zeros((x.shape[0] * x.shape[1], plane + 1), shares.dtype)
-        np.add.at(total, (slice(None), index.reshape(-1)), shares.reshape(len(total), -1))
-        results.append(total[:, 1:].reshape(x.shape))
-    return results[0], results[1].astype(float)
+    shares = np.einsum("ngop,gock->ngcpk", slopes, filters)
+    total = np.zeros((x.shape[0] * x.shape[1], plane + 1), shares.dtype)
+    np.add.at(total, (slice(None), index.reshape(-1)), shares.reshape(len(total), -1))
+    size = np.abs(filters).sum(axis=(1, 3)).max(initial=0) * np.abs(slopes).max(initial=0)
+    return total[:, 1:].reshape(x.shape), float(size)
 
 
 def weight_expected(x, w, grad, options):
-    """The product of the gradient and the windows of x, and the same of absolute values."""
+    """The product of the gradient and the windows of x; and how large the terms of a sum may be."""
     filters, slopes, place = parted(w, grad, options)
     view, _ = cases.windows(wide(x), w.shape[2:], **place)
     view = view.reshape(len(x), filters.shape[0], w.shape[1], *view.shape[2:])
-    results = (np.einsum("ngop,ngcpk->gock", s, v) for s, v in ((slopes, view), (np.abs(slopes), np.abs(view))))
-    exact, sizes = (result.reshape(w.shape) for result in results)
-    return exact, sizes.astype(float)
+    total = np.einsum("ngop,ngcpk->gock", slopes, view)
+    size = np.abs(slopes).sum(axis=(0, 3)).max(initial=0) * np.abs(x).max(initial=0)
+    return total.reshape(w.shape), float(size)
 
 
-def assert_within(found, expected, sizes, terms):
+def assert_within(found, expected, size, terms):
     """A sum of products in any order; errors may go to other elements and be 4 times as large, as in convolutions."""
     assert found.shape == expected.shape
-    limit = 4 * (terms + 1) * np.finfo(found.dtype).eps * sizes.max(initial=0)
-    assert np.all(np.abs(found - expected) <= limit)
+    assert np.all(np.abs(found - expected) <= 4 * (terms + 1) * np.finfo(found.dtype).eps * size)
 
 
 @pytest.mark.parametrize("case", (*cases.CASES, *LARGER), ids=cases.label)
 def test_input_gradient_is_a_sum_of_what_windows_give(level, dtype, rng, case):
     for draw in (rng.standard_normal, lambda shape: integers(rng, shape, dtype)):
         x, w, grad, options = problem(case, dtype, draw)
-        expected, sizes = input_expected(x, w, grad, options)
+        expected, size = input_expected(x, w, grad, options)
         found = INPUT[x.ndim - 2](x.shape, w, grad, **options)
         assert type(found) is np.ndarray and found.dtype == dtype
         terms = w.shape[0] // options.get("groups", 1) * math.prod(w.shape[2:])
-        assert_within(found, expected, sizes, terms)
+        assert_within(found, expected, size, terms)
 
 
 @pytest.mark.parametrize("case", (*cases.CASES, *LARGER), ids=cases.label)
 def test_weight_gradient_is_a_sum_over_windows(level, dtype, rng, case):
     for draw in (rng.standard_normal, lambda shape: integers(rng, shape, dtype)):
         x, w, grad, options = problem(case, dtype, draw)
-        expected, sizes = weight_expected(x, w, grad, options)
+        expected, size = weight_expected(x, w, grad, options)
         found = WEIGHT[x.ndim - 2](x, w.shape, grad, **options)
         assert type(found) is np.ndarray and found.dtype == dtype
-        assert_within(found, expected, sizes, len(x) * math.prod(grad.shape[2:]))
+        assert_within(found, expected, size, len(x) * math.prod(grad.shape[2:]))
 
 
 @pytest.mark.parametrize("case", (*cases.CASES, *LARGER), ids=cases.label)
@@ -133,7 +130,7 @@ def test_finite_differences(level, rng, case):
     np.testing.assert_allclose(np.vdot(WEIGHT[rank](x, w.shape, grad, **options), direction), change, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", (*cases.CASES[1::4], *LARGER[::3]), ids=cases.label)
+@pytest.mark.parametrize("case", (*cases.CASES[2::4], *LARGER[::3]), ids=cases.label)
 def test_like_torch(level, rng, case):
     torch = pytest.importorskip("torch")
     x, w, grad, options = problem(case, np.float64, rng.standard_normal)
@@ -163,7 +160,7 @@ def test_a_transposed_convolution_is_a_sum_of_filters_put_down(level, dtype, rng
     x, w, grad, options = problem(case, dtype, lambda shape: integers(rng, shape, dtype))
     rank = x.ndim - 2
     bias = integers(rng, (x.shape[1],), dtype)
-    expected, sizes = input_expected(x, w, grad, options)
+    expected, size = input_expected(x, w, grad, options)
     expected = expected + wide(bias).reshape(-1, *[1] * rank)
     # The sizes that the stride rounded away are asked for.
     stride, dilation = (cases.per_axis(options.get(name, 1), rank) for name in ("stride", "dilation"))
@@ -175,7 +172,7 @@ def test_a_transposed_convolution_is_a_sum_of_filters_put_down(level, dtype, rng
         assert y.dtype == dtype
         wanted = expected if constants is not None else expected - wide(bias).reshape(-1, *[1] * rank)
         terms = w.shape[0] // options.get("groups", 1) * math.prod(w.shape[2:]) + 1
-        assert_within(y, wanted, sizes + np.abs(bias).max(initial=0), terms)
+        assert_within(y, wanted, size + float(np.abs(bias).max(initial=0)), terms)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -237,17 +234,17 @@ def test_words_for_the_padding(level, dtype, rng):
 def test_every_layout(level, dtype, rng, case):
     x, w, grad, options = problem(case, dtype, lambda shape: integers(rng, shape, dtype))
     rank = x.ndim - 2
-    for_x, x_sizes = input_expected(x, w, grad, options)
-    for_w, w_sizes = weight_expected(x, w, grad, options)
+    for_x, x_size = input_expected(x, w, grad, options)
+    for_w, w_size = weight_expected(x, w, grad, options)
     before = x.tobytes(), w.tobytes(), grad.tobytes()
     x_terms, w_terms = math.prod(w.shape), grad.size
     for _, slopes in (*cases.layouts(grad), *odd_layouts(grad)):
-        assert_within(INPUT[rank](x.shape, w, slopes, **options), for_x, x_sizes, x_terms)
-        assert_within(WEIGHT[rank](x, w.shape, slopes, **options), for_w, w_sizes, w_terms)
+        assert_within(INPUT[rank](x.shape, w, slopes, **options), for_x, x_size, x_terms)
+        assert_within(WEIGHT[rank](x, w.shape, slopes, **options), for_w, w_size, w_terms)
     for _, filters in cases.layouts(w):
-        assert_within(INPUT[rank](x.shape, filters, grad, **options), for_x, x_sizes, x_terms)
+        assert_within(INPUT[rank](x.shape, filters, grad, **options), for_x, x_size, x_terms)
     for _, image in cases.layouts(x):
-        assert_within(WEIGHT[rank](image, w.shape, grad, **options), for_w, w_sizes, w_terms)
+        assert_within(WEIGHT[rank](image, w.shape, grad, **options), for_w, w_size, w_terms)
     assert (x.tobytes(), w.tobytes(), grad.tobytes()) == before
 
 

@@ -130,8 +130,8 @@ def conv_expected(x, w, bias=None, *, groups=1, activation=None, **place):
 def conv_tolerance(x, w, bias=None, *, algorithm="direct", **options):
     """How far a convolution may be off: by rounding alone, before anything is run.
 
-    direct: a sum of products in any order. auto: errors may go to other elements, and by the specification be 4 times
-    as large. winograd and fft: what their transforms can make of rounding errors.
+    direct: a sum of products in any order. auto: by the specification 4 times as much, of a window full of the largest
+    elements, because errors may go to other windows. winograd and fft: what their transforms can make of roundings.
     """
     eps = float(np.finfo(x.dtype).eps)
     activation = options.pop("activation", None)
@@ -143,7 +143,8 @@ def conv_tolerance(x, w, bias=None, *, algorithm="direct", **options):
     if algorithm == "direct" or not direct.size:
         return direct
     if algorithm == "auto":
-        return np.full(direct.shape, 4 * direct.max())
+        fullest = np.abs(wide(w)).reshape(w.shape[0], -1).sum(axis=1).max(initial=0) * np.abs(x).max(initial=0)
+        return 4 * ((terms + 1) * eps * float(fullest) + direct)
     largest = np.abs(x).max(axis=(0, *range(2, x.ndim)), initial=0).astype(float)
     if algorithm == "winograd":
         reach = WINOGRAD_GROWTH * float(np.abs(w).max(initial=0)) * largest.sum()
