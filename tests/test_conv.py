@@ -425,6 +425,11 @@ def test_prepared(level, dtype, rng, case):
             assert_within(prepared(twice), np.concatenate([expected, expected]), tolerance.max())
 
 
+def test_prepared_from_lists(level):
+    prepared = conv.prepare([[[1.0, 2.0]]], bias=[3.0])
+    np.testing.assert_array_equal(prepared([[[1.0, 1.0, 2.0]]]), [[[6, 8]]])
+
+
 def test_prepared_errors(level):
     w = np.ones((2, 1, 3, 3))
     for arguments, options, message in [

@@ -30,6 +30,8 @@ LARGEST = 2**31 - 1  # of a stride, dilation or padding: sums and products of tw
 
 def whole(where: str, name: str, value: Any, least: int, wanted: str = "") -> int:
     """Give a whole number of at least `least`, or say what was wanted."""
+    if type(value) is int and least <= value <= LARGEST:
+        return value
     wanted = wanted or f"a whole number from {least} to {LARGEST}"
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"[{where}] expected {name} to be {wanted}, got bool")
@@ -202,8 +204,8 @@ def check_algorithm(where: str, value: Any, kernel: Sizes, place: Geometry) -> s
 
 def check_bias(where: str, bias: Array | None, channels: int) -> None:
     """Refuse a bias that is not one number for every channel of the result."""
-    if bias is not None and tuple(bias.shape) != (channels,):
-        raise ValueError(f"[{where}] expected bias of shape ({channels},), got {tuple(bias.shape)}")
+    if bias is not None and np.shape(bias) != (channels,):
+        raise ValueError(f"[{where}] expected bias of shape ({channels},), got {tuple(np.shape(bias))}")
 
 
 def finish_sized(call: Call, shape: Sizes, *parameters: object) -> Array:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fastdl._conv_checks import (
     RANKS,
     activation_name,
@@ -494,7 +496,7 @@ def prepare(
     array([[[1., 2., 1.]]])
     """
     where = "conv.prepare"
-    shape = tuple(getattr(w, "shape", ()))
+    shape = tuple(np.shape(w))
     rank = len(shape) - 2
     if rank not in RANKS:
         raise ValueError(f"[{where}] expected w of shape (Cout, Cin / groups, k, ...) with 3 to 5 axes, got {shape}")
