@@ -239,9 +239,10 @@ void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_acti
   const bool padded = padding != FASTDL_ZEROS && outside && g.in_channels > 0;
   if (padded)
     for (int a = 0; a < axes; ++a) {
-      const Index behind = extent[a] - g.lower[a] - g.in[a], most = g.in[a] - (padding == FASTDL_REFLECT);
-      if (padding == FASTDL_REPLICATE ? g.in[a] == 0 : g.lower[a] > most || behind > most)
-        core::fail(name, "padding of at most " + std::to_string(most) + " along axis " + std::to_string(a),
+      const Index behind = extent[a] - g.lower[a] - g.in[a];
+      if (g.in[a] == 0) core::fail(name, "positions to pad with along axis " + std::to_string(a), "none");
+      if (padding == FASTDL_REFLECT && (g.lower[a] >= g.in[a] || behind >= g.in[a]))
+        core::fail(name, "padding below " + std::to_string(g.in[a]) + " along axis " + std::to_string(a),
                    std::to_string(g.lower[a]) + " and " + std::to_string(behind));
     }
   // Winograd's rows are contiguous; a copy costs less than it gains.

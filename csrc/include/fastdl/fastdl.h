@@ -296,8 +296,7 @@ typedef struct fastdl_conv_shape {
   int64_t stride[3], lower[3], dilation[3]; /* lower: the padding before the first position */
 } fastdl_conv_shape;
 
-/* What lies outside of x. The last three need lower and what `out` reaches behind the end to be at most (CIRCULAR),
- * or below (REFLECT), the extent of x. */
+/* What lies outside of x. REFLECT needs the padding, on both sides, to be smaller than the extent of x. */
 typedef enum fastdl_padding { FASTDL_ZEROS = 0, FASTDL_CIRCULAR, FASTDL_REFLECT, FASTDL_REPLICATE } fastdl_padding;
 
 typedef enum fastdl_activation {
