@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>  // std::optional, std::vector
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,6 +21,10 @@ struct C;
   template <>                                                            \
   struct C<T> {                                                          \
     static constexpr auto conv = fastdl_conv_##suffix;                   \
+    static constexpr auto prepare = fastdl_conv_prepare_##suffix;        \
+    static constexpr auto prepared = fastdl_conv_prepared_##suffix;      \
+    static constexpr auto free = fastdl_conv_filters_free_##suffix;      \
+    using Filters = fastdl_conv_filters_##suffix;                        \
     static constexpr auto input = fastdl_conv_input_##suffix;            \
     static constexpr auto weight = fastdl_conv_weight_##suffix;          \
     static constexpr auto max_pool = fastdl_max_pool_##suffix;           \
@@ -99,29 +104,28 @@ void copy_sizes(const Sizes& from, std::int64_t* to, int rank, const char* name)
   for (int a = 0; a < rank; ++a) to[a] = from[std::size_t(a)];
 }
 
-// in, out: arrays whose extents are the convolution's input and output.
-fastdl_conv_shape shape_of(const py::array& in, const py::array& out, const Sizes& kernel, const Sizes& stride,
+// in, out: shapes of the convolution's input and output
+fastdl_conv_shape shape_of(const Sizes& in, const Sizes& out, const Sizes& kernel, const Sizes& stride,
                            const Sizes& lower, const Sizes& dilation, std::int64_t groups) {
-  const int rank = int(in.ndim()) - 2;
-  if (rank < 1 || rank > 3 || out.ndim() != in.ndim())
-    throw py::value_error("expected arrays (N, C, ...) with 1 to 3 axes of positions, got " +
-                          std::to_string(in.ndim()) + " and " + std::to_string(out.ndim()) + " dimensions");
-  if (in.shape(0) != out.shape(0))
-    throw py::value_error("expected one batch, got " + std::to_string(in.shape(0)) + " and " +
-                          std::to_string(out.shape(0)));
+  if (in.size() < 3 || in.size() > 5 || out.size() != in.size() || in[0] != out[0])
+    throw py::value_error("expected arrays (N, C, ...) of one batch with 1 to 3 axes of positions, got " +
+                          std::to_string(in.size()) + " and " + std::to_string(out.size()) + " dimensions");
   fastdl_conv_shape shape{};
-  shape.rank = rank;
-  shape.batch = in.shape(0);
-  shape.in_channels = in.shape(1);
-  shape.out_channels = out.shape(1);
+  shape.rank = int(in.size()) - 2;
+  shape.batch = in[0];
+  shape.in_channels = in[1];
+  shape.out_channels = out[1];
   shape.groups = groups;
-  for (int a = 0; a < rank; ++a) shape.in[a] = in.shape(2 + a), shape.out[a] = out.shape(2 + a);
-  copy_sizes(kernel, shape.kernel, rank, "kernel");
-  copy_sizes(stride, shape.stride, rank, "stride");
-  copy_sizes(lower, shape.lower, rank, "padding");
-  copy_sizes(dilation, shape.dilation, rank, "dilation");
+  std::copy(in.begin() + 2, in.end(), shape.in);
+  std::copy(out.begin() + 2, out.end(), shape.out);
+  copy_sizes(kernel, shape.kernel, shape.rank, "kernel");
+  copy_sizes(stride, shape.stride, shape.rank, "stride");
+  copy_sizes(lower, shape.lower, shape.rank, "padding");
+  copy_sizes(dilation, shape.dilation, shape.rank, "dilation");
   return shape;
 }
+
+Sizes sizes_of(const py::array& array) { return Sizes(array.shape(), array.shape() + array.ndim()); }
 
 // The kernel's extents, of weights for these channels.
 Sizes kernel_of(const py::array& w, std::int64_t out_channels, std::int64_t in_channels, std::int64_t groups,
@@ -154,12 +158,46 @@ Enum chosen(const char* name, const std::string& value, std::initializer_list<st
   throw py::value_error(std::string(name) + ": expected one of the list, got " + value);
 }
 
+fastdl_conv_algorithm algorithm_of(const std::string& name) {
+  return chosen<fastdl_conv_algorithm>(
+      "algorithm", name,
+      {{"auto", FASTDL_CONV_AUTO}, {"direct", FASTDL_CONV_DIRECT}, {"winograd", FASTDL_CONV_WINOGRAD}});
+}
+
+// Filters made ready for many calls.
+template <class T>
+class Filters {
+ public:
+  Filters(const py::array& w, const fastdl_conv_shape& shape, const std::string& algorithm) {
+    const Contiguous<T> weights(w, "w");
+    throw_on_error(C<T>::prepare(&shape, algorithm_of(algorithm), weights.data(), &made_));
+  }
+  ~Filters() { C<T>::free(made_); }
+  Filters(const Filters&) = delete;
+  Filters& operator=(const Filters&) = delete;
+  const typename C<T>::Filters* get() const { return made_; }
+
+ private:
+  typename C<T>::Filters* made_ = nullptr;
+};
+
+// For inputs and outputs of these shapes.
+py::object filters(const py::array& w, const Sizes& input, const Sizes& output, const Sizes& stride, const Sizes& lower,
+                   const Sizes& dilation, std::int64_t groups, const std::string& algorithm) {
+  if (input.size() < 3 || output.size() != input.size())
+    throw py::value_error("expected the shapes of input and output, got others");
+  const Sizes kernel = kernel_of(w, output[1], input[1], groups, py::ssize_t(input.size()));
+  const auto shape = shape_of(input, output, kernel, stride, lower, dilation, groups);
+  if (w.itemsize() == 4) return py::cast(std::make_unique<Filters<float>>(w, shape, algorithm));
+  return py::cast(std::make_unique<Filters<double>>(w, shape, algorithm));
+}
+
 template <class T>
 void conv(const py::array& x, const py::array& w, const Optional& bias, const Sizes& stride, const Sizes& lower,
           const Sizes& dilation, std::int64_t groups, const std::string& padding,
-          const std::optional<std::string>& name, const std::string& how, const py::array& out) {
+          const std::optional<std::string>& name, const py::object& how, const py::array& out) {
   const Sizes kernel = kernel_of(w, out.ndim() > 1 ? out.shape(1) : 0, x.ndim() > 1 ? x.shape(1) : 0, groups, x.ndim());
-  const auto shape = shape_of(x, out, kernel, stride, lower, dilation, groups);
+  const auto shape = shape_of(sizes_of(x), sizes_of(out), kernel, stride, lower, dilation, groups);
   const auto mode = chosen<fastdl_padding>("padding_mode", padding,
                                            {{"zeros", FASTDL_ZEROS},
                                             {"circular", FASTDL_CIRCULAR},
@@ -171,15 +209,18 @@ void conv(const py::array& x, const py::array& w, const Optional& bias, const Si
                                                      {"leaky_relu", FASTDL_LEAKY_RELU},
                                                      {"sigmoid", FASTDL_SIGMOID_ACTIVATION},
                                                      {"tanh", FASTDL_TANH}});
-  const auto algorithm = chosen<fastdl_conv_algorithm>(
-      "algorithm", how,
-      {{"auto", FASTDL_CONV_AUTO}, {"direct", FASTDL_CONV_DIRECT}, {"winograd", FASTDL_CONV_WINOGRAD}});
   const Strided<T> images(x, "x");
-  const Contiguous<T> weights(w, "w");
   const auto offsets = optional<T>(bias, "bias");
   const T* offset = bias_of(offsets, shape.out_channels);
   Result<T> result(out, "out");
-  {
+  if (py::isinstance<Filters<T>>(how)) {
+    const auto* made = how.cast<const Filters<T>&>().get();
+    const py::gil_scoped_release release;
+    throw_on_error(
+        C<T>::prepared(made, &shape, mode, activation, images.data, images.strides.data(), offset, result.data()));
+  } else {
+    const auto algorithm = algorithm_of(how.cast<std::string>());
+    const Contiguous<T> weights(w, "w");
     const py::gil_scoped_release release;
     throw_on_error(C<T>::conv(&shape, mode, activation, algorithm, images.data, images.strides.data(), weights.data(),
                               offset, result.data()));
@@ -193,7 +234,7 @@ void conv_input(const py::array& w, const py::array& grad, const Optional& bias,
                 const Sizes& lower, const Sizes& dilation, std::int64_t groups, const py::array& out) {
   const Sizes kernel =
       kernel_of(w, grad.ndim() > 1 ? grad.shape(1) : 0, out.ndim() > 1 ? out.shape(1) : 0, groups, grad.ndim());
-  const auto shape = shape_of(out, grad, kernel, stride, lower, dilation, groups);
+  const auto shape = shape_of(sizes_of(out), sizes_of(grad), kernel, stride, lower, dilation, groups);
   const Contiguous<T> weights(w, "w"), gradient(grad, "grad");
   const auto offsets = optional<T>(bias, "bias");
   const T* offset = bias_of(offsets, shape.in_channels);
@@ -210,7 +251,7 @@ void conv_weight(const py::array& x, const py::array& grad, const Sizes& stride,
                  const Sizes& dilation, std::int64_t groups, const py::array& out) {
   const Sizes kernel =
       kernel_of(out, grad.ndim() > 1 ? grad.shape(1) : 0, x.ndim() > 1 ? x.shape(1) : 0, groups, x.ndim());
-  const auto shape = shape_of(x, grad, kernel, stride, lower, dilation, groups);
+  const auto shape = shape_of(sizes_of(x), sizes_of(grad), kernel, stride, lower, dilation, groups);
   const Strided<T> images(x, "x");
   const Contiguous<T> gradient(grad, "grad");
   Result<T> result(out, "out");
@@ -225,7 +266,7 @@ fastdl_conv_shape pool_shape(const py::array& in, const py::array& out, const Si
                              const Sizes& lower) {
   if (in.ndim() < 3 || out.ndim() != in.ndim() || in.shape(1) != out.shape(1))
     throw py::value_error("expected arrays (N, C, ...) of one C, got others");
-  return shape_of(in, out, kernel, stride, lower, Sizes(kernel.size(), 1), 1);
+  return shape_of(sizes_of(in), sizes_of(out), kernel, stride, lower, Sizes(kernel.size(), 1), 1);
 }
 
 using Places = std::optional<py::array_t<std::int64_t, py::array::c_style>>;
@@ -296,13 +337,16 @@ void avg_pool_grad(const py::array& grad, const Sizes& kernel, const Sizes& stri
 
 void register_conv(py::module_& module) {
   auto family = module.def_submodule("conv", "Convolutions");
+  py::class_<Filters<float>>(family, "Filters32");
+  py::class_<Filters<double>>(family, "Filters64");
+  family.def("filters", &filters);
   // The number of axes is that of the arrays: one function serves the three of the public interface.
   for (const char* axes : {"1d", "2d", "3d"}) {
     const auto name = [&](const char* stem, const char* end = "") { return std::string(stem) + axes + end; };
     family.def(name("conv").c_str(),
                [](const py::array& x, const py::array& w, const Optional& bias, const Sizes& stride, const Sizes& lower,
                   const Sizes&, const Sizes& dilation, std::int64_t groups, const std::string& padding_mode,
-                  const std::optional<std::string>& activation, const std::string& algorithm, const py::array& out) {
+                  const std::optional<std::string>& activation, const py::object& algorithm, const py::array& out) {
                  in_type_of(x, [&](auto zero) {
                    conv<decltype(zero)>(x, w, bias, stride, lower, dilation, groups, padding_mode, activation,
                                         algorithm, out);

@@ -13,14 +13,17 @@ namespace fastdl::conv {
 // winograd:  the same, for 3 x 3 filters of stride and dilation 1, by tiles of m x m, m = 2 or 4; rows of x are
 // contiguous.
 //            finite becomes false if a value of out is not finite: the transforms spread those over their tile
+// winograd_filters: transformed filters, groups x (m + 2)^2 x out_channels (rounded up to 6) x in_channels, which
+//            winograd may be given, or null. They are the same at every level
 // weights:   the gradient with respect to w, from that with respect to the output, which lies as the output does
 // *_pool:    of the channels of x, out contiguous (dilation 1, groups 1, in_channels all channels); indices may be null
 #define FASTDL_CONV_TYPE(T)                                                                                           \
   void direct(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out); \
   void depthwise(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation,       \
                  T* out);                                                                                             \
-  void winograd(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, int m, \
-                T* out, bool& finite);                                                                                \
+  void winograd(const Geometry& g, const Images<const T>& x, const T* w, const T* filters, const T* bias,             \
+                Activation activation, int m, T* out, bool& finite);                                                  \
+  void winograd_filters(const Geometry& g, const T* w, int m, T* to);                                                 \
   void weights(const Geometry& g, const Images<const T>& x, const T* grad, T* dw);                                    \
   void max_pool(const Geometry& g, const Images<const T>& x, T* out, Index* indices);                                 \
   void average_pool(const Geometry& g, const Images<const T>& x, bool padding_counts, T* out);                        \

@@ -1,7 +1,8 @@
 // Entry points of the convolutions: check, choose the algorithm, then one dispatch to the active instruction-set level.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <memory>
+#include <vector>
 
 #include "conv/bodies.hpp"
 #include "core/check.hpp"
@@ -158,23 +159,33 @@ int winograd_tile(const Geometry& g, bool forced) {
   return accurate && four <= two ? 4 : 2;
 }
 
+// Weights, and what was made of them beforehand: filters for Winograd's algorithm by tiles of that side, or none.
 template <class T>
-void forward(Geometry g, Images<const T> x, const T* w, const T* bias, Activation activation,
+struct Weights {
+  const T* plain;
+  const T* filters = nullptr;
+  int tile = 0;
+};
+
+template <class T>
+void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, Activation activation,
              fastdl_conv_algorithm algorithm, T* out) {
   if (empty(g)) return;
-  // One channel a group, unless there is but one group, whose channels the product takes together.
+  // One channel a group, unless there is but one group, whose output channels a product takes together.
   if (algorithm != FASTDL_CONV_WINOGRAD && g.in_channels == 1 && g.groups > 1) {
-    FASTDL_DISPATCH(depthwise(g, x, w, bias, activation, out));
+    FASTDL_DISPATCH(depthwise(g, x, w.plain, bias, activation, out));
     return;
   }
-  const int tile = algorithm == FASTDL_CONV_DIRECT ? 0 : winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD);
+  const int tile = w.filters                         ? w.tile
+                   : algorithm == FASTDL_CONV_DIRECT ? 0
+                                                     : winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD);
   if (tile && g.in_channels > 0 && x.axis[2] == 1) {
     bool finite = true;
-    FASTDL_DISPATCH(winograd(g, x, w, bias, activation, tile, out, finite));
+    FASTDL_DISPATCH(winograd(g, x, w.plain, w.filters, bias, activation, tile, out, finite));
     if (finite) return;  // else once more, without what the transforms spread
   }
   join_axes(g, x);
-  FASTDL_DISPATCH(direct(g, x, w, bias, activation, out));
+  FASTDL_DISPATCH(direct(g, x, w.plain, bias, activation, out));
 }
 
 // f(first image, how many) for the batch in parts whose copies, of `bytes` an image, take about 16 MB.
@@ -214,8 +225,8 @@ void copy_padded(const Geometry& g, const Images<const T>& x, Index first, Index
 
 template <class T>
 void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_activation activation,
-             fastdl_conv_algorithm algorithm, const T* data, const std::int64_t* strides, const T* w, const T* bias,
-             T* out) {
+             fastdl_conv_algorithm algorithm, const T* data, const std::int64_t* strides, const Weights<T>& w,
+             const T* bias, T* out) {
   constexpr const char* name = "conv.conv";
   Geometry g = geometry_of(name, shape, false);
   if (padding < FASTDL_ZEROS || padding > FASTDL_REPLICATE)
@@ -227,7 +238,7 @@ void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_acti
   if (algorithm == FASTDL_CONV_WINOGRAD && !winograd_fits(g))
     core::fail(name, "3 x 3 filters of stride and dilation 1 for Winograd's algorithm", numbers(g.kernel, axes));
   check_data(name, "x", data, {g.batch, g.groups, g.in_channels, g.in_pixels()});
-  check_data(name, "w", w, {g.groups, g.in_channels, g.out_channels});
+  check_data(name, "w", w.plain, {g.groups, g.in_channels, g.out_channels});
   check_data(name, "out", out, {g.batch, g.groups, g.out_channels, g.pixels()});
   if (empty(g)) return;
   Images<const T> x = images_of(g, shape->rank, data, strides);
@@ -248,7 +259,7 @@ void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_acti
   // Winograd's rows are contiguous; a copy costs less than it gains.
   const bool turned = !padded && x.axis[2] != 1 && algorithm != FASTDL_CONV_DIRECT && g.in_channels > 0 &&
                       !(g.in_channels == 1 && g.groups > 1 && algorithm == FASTDL_CONV_AUTO) &&
-                      winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD);
+                      (w.filters || winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD));
   if (!padded && !turned) return forward(g, x, w, bias, kind, algorithm, out);
   Geometry inner = g;
   if (padded)
@@ -264,6 +275,53 @@ void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_acti
     forward(inner, contiguous<const T>(copy, channels, inner.in), w, bias, kind, algorithm,
             out + first * g.groups * g.out_channels * g.pixels());
   });
+}
+
+// ---- prepared filters
+// ------------------------------------------------------------------------------------------------
+
+// Weights and, where they will serve, transformed filters, for many convolutions.
+template <class T>
+struct Filters {
+  fastdl_conv_shape shape;  // of the weights; the rest is that of the calls
+  fastdl_conv_algorithm algorithm;
+  std::vector<T> weights, filters;
+  int tile = 0;
+};
+
+template <class T>
+Filters<T>* prepare(const fastdl_conv_shape* shape, fastdl_conv_algorithm algorithm, const T* w) {
+  constexpr const char* name = "conv.prepare";
+  const Geometry g = geometry_of(name, shape, false);
+  check_data(name, "w", w, {g.groups, g.in_channels, g.out_channels});
+  auto made = std::make_unique<Filters<T>>();
+  made->shape = *shape;
+  made->algorithm = algorithm;
+  made->weights.assign(w, w + g.groups * g.out_channels * g.in_channels * g.taps());
+  if (algorithm != FASTDL_CONV_DIRECT && g.in_channels > 0 && !(g.in_channels == 1 && g.groups > 1))
+    made->tile = winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD);
+  if (made->tile) {
+    const Index side = made->tile + 2;
+    made->filters.resize(std::size_t(g.groups * side * side * ((g.out_channels + 5) / 6 * 6) * g.in_channels));
+    FASTDL_DISPATCH(winograd_filters(g, w, made->tile, made->filters.data()));
+  }
+  return made.release();
+}
+
+template <class T>
+void compute_prepared(const Filters<T>* filters, const fastdl_conv_shape* shape, fastdl_padding padding,
+                      fastdl_activation activation, const T* x, const std::int64_t* strides, const T* bias, T* out) {
+  constexpr const char* name = "conv.prepared";
+  if (!filters || !shape) core::fail(name, "filters and a shape", "NULL");
+  const fastdl_conv_shape& made = filters->shape;
+  bool same = shape->rank == made.rank && shape->in_channels == made.in_channels &&
+              shape->out_channels == made.out_channels && shape->groups == made.groups;
+  for (int a = 0; same && a < made.rank; ++a)
+    same = shape->kernel[a] == made.kernel[a] && shape->stride[a] == made.stride[a] &&
+           shape->dilation[a] == made.dilation[a];
+  if (!same) core::fail(name, "the channels, kernel, stride and dilation of the filters", "others");
+  const Weights<T> weights{filters->weights.data(), filters->tile ? filters->filters.data() : nullptr, filters->tile};
+  compute<T>(shape, padding, activation, filters->algorithm, x, strides, weights, bias, out);
 }
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
@@ -339,8 +397,8 @@ void input_gradient(const Geometry& g, const T* w, const T* grad, const T* bias,
     const auto compute_part = [&](Index first, Index images, T* out) {
       inner.batch = images;
       const T* part = grad + first * g.groups * outputs * g.pixels();
-      forward(inner, contiguous<const T>(part, g.groups * inner.in_channels, inner.in), turned, bias, Activation::none,
-              FASTDL_CONV_AUTO, out);
+      forward(inner, contiguous<const T>(part, g.groups * inner.in_channels, inner.in), Weights<T>{turned}, bias,
+              Activation::none, FASTDL_CONV_AUTO, out);
     };
     if (phases == 1) {
       compute_part(0, g.batch, dx);
@@ -457,7 +515,24 @@ using namespace fastdl;
                                      fastdl_activation activation, fastdl_conv_algorithm algorithm, const T* x,        \
                                      const int64_t* x_strides, const T* w, const T* bias, T* out) {                    \
     return core::guarded(                                                                                              \
-        [&] { conv::compute<T>(shape, padding, activation, algorithm, x, x_strides, w, bias, out); });                 \
+        [&] { conv::compute<T>(shape, padding, activation, algorithm, x, x_strides, {w}, bias, out); });               \
+  }                                                                                                                    \
+  struct fastdl_conv_filters_##suffix : conv::Filters<T> {};                                                           \
+  fastdl_status fastdl_conv_prepare_##suffix(const fastdl_conv_shape* shape, fastdl_conv_algorithm algorithm,          \
+                                             const T* w, fastdl_conv_filters_##suffix** filters) {                     \
+    return core::guarded([&] {                                                                                         \
+      if (!filters) core::fail("conv.prepare", "a place for the filters", "NULL");                                     \
+      *filters = static_cast<fastdl_conv_filters_##suffix*>(conv::prepare<T>(shape, algorithm, w));                    \
+    });                                                                                                                \
+  }                                                                                                                    \
+  void fastdl_conv_filters_free_##suffix(fastdl_conv_filters_##suffix* filters) {                                      \
+    delete static_cast<conv::Filters<T>*>(filters);                                                                    \
+  }                                                                                                                    \
+  fastdl_status fastdl_conv_prepared_##suffix(                                                                         \
+      const fastdl_conv_filters_##suffix* filters, const fastdl_conv_shape* shape, fastdl_padding padding,             \
+      fastdl_activation activation, const T* x, const int64_t* x_strides, const T* bias, T* out) {                     \
+    return core::guarded(                                                                                              \
+        [&] { conv::compute_prepared<T>(filters, shape, padding, activation, x, x_strides, bias, out); });             \
   }                                                                                                                    \
   fastdl_status fastdl_conv_input_##suffix(const fastdl_conv_shape* shape, const T* w, const T* grad, const T* bias,   \
                                            T* dx) {                                                                    \

@@ -26,10 +26,13 @@ class Convolution {
   static constexpr int size = W::size, positions = size * size, lanes = simd::lanes<T>;
 
  public:
-  Convolution(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out)
+  // filters: transformed ones (winograd_filters), or null to make them of w
+  Convolution(const Geometry& g, const Images<const T>& x, const T* w, const T* filters, const T* bias,
+              Activation activation, T* out)
       : g_(g),
         x_(x),
         w_(w),
+        filters_(filters),
         bias_(bias),
         activation_(activation),
         out_(out),
@@ -48,15 +51,16 @@ class Convolution {
     if (tiles_ == 0) return true;
     const int threads = core::thread_count();
     core::Scratch scratch;
-    // Filters of 16 MB, transformed, at a time.
-    const Index each = positions * g_.in_channels * Index(sizeof(T));
-    const Index slab = at_most(round_up(g_.out_channels, S::rows), round_up(1 + (Index{16} << 20) / each, S::rows));
-    T* filters = scratch.array<T>(positions * slab, g_.in_channels);
-    const Index groups = divide_up(tiles_, width_);
+    // Filters of 16 MB, transformed, at a time; or all there are, if they are given.
+    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
+    const Index fit = round_up(1 + (Index{16} << 20) / (each * Index(sizeof(T))), S::rows);
+    const Index slab = filters_ ? all : at_most(all, fit), groups = divide_up(tiles_, width_);
+    T* room = filters_ ? nullptr : scratch.array<T>(each, slab);
     for (Index group = 0; group < g_.groups; ++group)
       for (Index row = 0; row < g_.out_channels; row += slab) {
+        const T* filters = filters_ ? filters_ + group * each * all : room;
         const Slab part{group, row, at_most(slab, g_.out_channels - row), filters};
-        core::parallel_for(divide_up(part.rows, S::rows), threads, [&](Index task) { transform_filters(part, task); });
+        if (!filters_) transform_filters(part, room);
         if (groups >= 2 * threads)
           alone(part, groups, threads);
         else
@@ -65,15 +69,21 @@ class Convolution {
     return !spread_;
   }
 
+  void prepare(T* to) const {
+    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
+    for (Index group = 0; group < g_.groups; ++group)
+      transform_filters({group, 0, g_.out_channels, nullptr}, to + group * each * all);
+  }
+
  private:
   // Rows of output channels of one group, with their transformed filters: for each position panels of 6 rows, as the
   // tiles of the product read them.
   struct Slab {
     Index group, row, rows;
-    T* filters;
+    const T* filters;
 
-    T* panel(Index position, Index r, Index channels) const {
-      return filters + (position * round_up(rows, S::rows) + r) * channels;
+    Index panel(Index position, Index r, Index channels) const {
+      return (position * round_up(rows, S::rows) + r) * channels;
     }
   };
 
@@ -108,9 +118,14 @@ class Convolution {
     }
   }
 
+  void transform_filters(const Slab& part, T* to) const {
+    core::parallel_for(divide_up(part.rows, S::rows), core::thread_count(),
+                       [&](Index task) { transform_panel(part, task * S::rows, to); });
+  }
+
   // Six filters of every channel side by side, as packing leaves them.
-  void transform_filters(const Slab& part, Index task) const {
-    const Index row = task * S::rows, channels = g_.in_channels;
+  void transform_panel(const Slab& part, Index row, T* filters) const {
+    const Index channels = g_.in_channels;
     const int count = int(at_most(S::rows, part.rows - row));
     core::Scratch scratch;
     T* packed = scratch.array<T>(9 * channels * S::rows + lanes);
@@ -132,13 +147,13 @@ class Convolution {
           for (int j = 0; j < 3; ++j) row_of[j] = half[j][i];
           W::filter(row_of, to);
           for (int j = 0; j < size; ++j) {
-            T* at = through ? last[i * size + j] : part.panel(i * size + j, row, channels) + c * S::rows;
+            T* at = through ? last[i * size + j] : filters + part.panel(i * size + j, row, channels) + c * S::rows;
             simd::store(at + r, to[j]);
           }
         }
       }
     for (int p = 0; p < positions; ++p)
-      std::memcpy(part.panel(p, row, channels) + (channels - 1) * S::rows, last[p], S::rows * sizeof(T));
+      std::memcpy(filters + part.panel(p, row, channels) + (channels - 1) * S::rows, last[p], S::rows * sizeof(T));
   }
 
   // A row of tiles of one image, as far as it lies in a group: tiles [tile, tile + count) of all, from `across` on.
@@ -258,7 +273,7 @@ class Convolution {
     for (int p = 0; p < positions; ++p)
       for (Index r = 0; r < rows_here; r += S::rows) {
         const gemm::Output<T> to{products + (r * positions + p) * stride, positions * stride, 1};
-        const T *panel = part.panel(p, row + r, channels), *columns = inputs + p * width_ * channels;
+        const T *panel = part.filters + part.panel(p, row + r, channels), *columns = inputs + p * width_ * channels;
         for (Index c = 0; c < channels;) {
           const gemm::Stretch stretch = stretch_of(c);
           gemm::row_panel<T>(panel + c * S::rows, nullptr, columns + c * width_, stretch, to,
@@ -316,7 +331,7 @@ class Convolution {
 
   const Geometry& g_;
   const Images<const T>& x_;
-  const T *w_, *bias_;
+  const T *w_, *filters_, *bias_;
   Activation activation_;
   T* out_;
   Index across_, down_, tiles_;
@@ -326,11 +341,18 @@ class Convolution {
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                                           \
-  void winograd(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, int m, \
-                T* out, bool& finite) {                                                                               \
-    finite = m == 4 ? Convolution<T, 4>(g, x, w, bias, activation, out).run()                                         \
-                    : Convolution<T, 2>(g, x, w, bias, activation, out).run();                                        \
+#define FASTDL_BODIES_OF(T)                                                                               \
+  void winograd(const Geometry& g, const Images<const T>& x, const T* w, const T* filters, const T* bias, \
+                Activation activation, int m, T* out, bool& finite) {                                     \
+    finite = m == 4 ? Convolution<T, 4>(g, x, w, filters, bias, activation, out).run()                    \
+                    : Convolution<T, 2>(g, x, w, filters, bias, activation, out).run();                   \
+  }                                                                                                       \
+  void winograd_filters(const Geometry& g, const T* w, int m, T* to) {                                    \
+    const Images<const T> none{};                                                                         \
+    if (m == 4)                                                                                           \
+      Convolution<T, 4>(g, none, w, nullptr, nullptr, Activation::none, nullptr).prepare(to);             \
+    else                                                                                                  \
+      Convolution<T, 2>(g, none, w, nullptr, nullptr, Activation::none, nullptr).prepare(to);             \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

@@ -49,7 +49,7 @@ from fastdl._conv_pool import (
     max_pool3d_grad,
 )
 from fastdl._conv_signal import circulant, convolve, correlate, toeplitz
-from fastdl._dispatch import Operation
+from fastdl._dispatch import Operation, core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,8 +107,9 @@ def _conv(
     activation: Any,
     algorithm: Any,
     out: Array | None,
+    prepared: dict[Any, Any] | None = None,
 ) -> Array:
-    """Check and compute; `options` are stride, padding, dilation and groups."""
+    """Check and compute; `options` are stride, padding, dilation and groups, `prepared` the filters kept by dtype."""
     operation = _CONV[rank]
     where = operation.name
     call = operation.begin(x, w, bias)
@@ -119,7 +120,14 @@ def _conv(
     check_bias(where, constants, shape[1])
     mode = check_padding_mode(where, padding_mode, x_shape[2:], place)
     name = activation_name(where, activation)
-    return call.finish(shape, out, *place, mode, name, check_algorithm(where, algorithm, kernel, place))
+    how: Any = check_algorithm(where, algorithm, kernel, place)
+    if prepared is not None and call.backend == "native" and how != "fft":
+        filters = prepared.get(call.dtype)
+        if filters is None:
+            size = (place.stride, place.lower, place.dilation, place.groups)
+            filters = prepared[call.dtype] = core.conv.filters(weights, x_shape, shape, *size, how)  # type: ignore[union-attr]
+        how = filters
+    return call.finish(shape, out, *place, mode, name, how)
 
 
 def _conv_transpose(
@@ -440,15 +448,16 @@ def conv_transpose3d(
 class PreparedConv:
     """A convolution whose filters and options are fixed, made by `prepare`; called with `x`, and `out` if wanted."""
 
-    __slots__ = ("_rank", "_rest")
+    __slots__ = ("_filters", "_rank", "_rest")
 
     def __init__(self, rank: int, **rest: Any) -> None:
         self._rank = rank
         self._rest = rest
+        self._filters: dict[Any, Any] = {}  # by dtype, as the compiled code wants them; made by the first call
 
     def __call__(self, x: Array, out: Array | None = None) -> Array:
         """Convolve `x`."""
-        return _conv(self._rank, x, out=out, **self._rest)
+        return _conv(self._rank, x, out=out, prepared=self._filters, **self._rest)
 
 
 def prepare(

@@ -322,6 +322,26 @@ FASTDL_API fastdl_status fastdl_conv_f64(const fastdl_conv_shape* shape, fastdl_
                                          fastdl_activation activation, fastdl_conv_algorithm algorithm, const double* x,
                                          const int64_t* x_strides, const double* w, const double* bias, double* out);
 
+/* The same with filters that are made ready once: they keep a copy of the weights and, where Winograd's algorithm will
+ * serve inputs of this shape, the transformed filters. Calls must have the same channels, kernel, stride and dilation;
+ * batch, extents and padding may differ. */
+typedef struct fastdl_conv_filters_f32 fastdl_conv_filters_f32;
+FASTDL_API fastdl_status fastdl_conv_prepare_f32(const fastdl_conv_shape* shape, fastdl_conv_algorithm algorithm,
+                                                 const float* w, fastdl_conv_filters_f32** filters);
+FASTDL_API void fastdl_conv_filters_free_f32(fastdl_conv_filters_f32* filters); /* NULL is none */
+FASTDL_API fastdl_status fastdl_conv_prepared_f32(const fastdl_conv_filters_f32* filters,
+                                                  const fastdl_conv_shape* shape, fastdl_padding padding,
+                                                  fastdl_activation activation, const float* x,
+                                                  const int64_t* x_strides, const float* bias, float* out);
+typedef struct fastdl_conv_filters_f64 fastdl_conv_filters_f64;
+FASTDL_API fastdl_status fastdl_conv_prepare_f64(const fastdl_conv_shape* shape, fastdl_conv_algorithm algorithm,
+                                                 const double* w, fastdl_conv_filters_f64** filters);
+FASTDL_API void fastdl_conv_filters_free_f64(fastdl_conv_filters_f64* filters); /* NULL is none */
+FASTDL_API fastdl_status fastdl_conv_prepared_f64(const fastdl_conv_filters_f64* filters,
+                                                  const fastdl_conv_shape* shape, fastdl_padding padding,
+                                                  fastdl_activation activation, const double* x,
+                                                  const int64_t* x_strides, const double* bias, double* out);
+
 /* The gradients of the sum of grad * out, without bias and activation, with zeros as padding. fastdl_conv_input is also
  * the transposed convolution of `grad`, with `bias` (or NULL) for the channels of dx. */
 FASTDL_API fastdl_status fastdl_conv_input_f32(const fastdl_conv_shape* shape, const float* w, const float* grad,
