@@ -121,7 +121,9 @@ def _conv(
     mode = check_padding_mode(where, padding_mode, x_shape[2:], place)
     name = activation_name(where, activation)
     how: Any = check_algorithm(where, algorithm, kernel, place)
-    if prepared is not None and call.backend == "native" and how != "fft":
+    if how == "fft" and call.backend == "native":
+        call.backend = "reference"  # not compiled
+    elif prepared is not None and call.backend == "native":
         filters = prepared.get(call.dtype)
         if filters is None:
             size = (place.stride, place.lower, place.dilation, place.groups)
