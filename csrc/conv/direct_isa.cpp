@@ -15,8 +15,8 @@ void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T*
   const bool channels_last = x.channel == 1 && x.axis[2] != 1 && g.in_channels >= simd::lanes<T>;
   core::Scratch scratch;
   const Tap* taps = taps_of(g, x, scratch);
-  T* zeros = scratch.array<T>(g.in_channels + simd::lanes<T>);
-  for (Index c = 0; c < g.in_channels + simd::lanes<T>; ++c) zeros[c] = 0;
+  T* zeros = scratch.array<T>(g.in_channels + 2 * simd::lanes<T>);
+  for (Index c = 0; c < g.in_channels + 2 * simd::lanes<T>; ++c) zeros[c] = 0;
   T* room = scratch.array<T>(gemm::packed_rows_size<T>(g.groups, size));
   const auto weights_of = [&](Index group) { return w + group * g.out_channels * k; };
   const auto rows =
@@ -27,27 +27,45 @@ void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T*
           : gemm::pack_all_rows<T>(
                 g.groups, size, [&](Index group) { return gemm::Strided<T>{weights_of(group), k, 1}; }, room);
   const Windows<T> windows{{g, x, taps}, channels_last, zeros};
-  const auto columns = [&](Index group) {
-    Windows<T> of_group = windows;
-    of_group.group = group;
-    return of_group;
+  const Index channels = g.groups * g.out_channels;
+  const auto finish = [&](Index channel, const T* sums, Index count, T* to) {
+    finish_pixels(sums, count, bias ? bias[channel] : T(0), activation, to);
   };
-  gemm::multiply_columns<T>(
-      g.groups, size, rows, columns,
-      [&](Index group, Index row, int count, Index column, Index width, const T* values, Index stride) {
-        const Index channels = g.groups * g.out_channels;
-        for (int r = 0; r < count; ++r) {
-          const Index channel = group * g.out_channels + row + r;
-          // Image by image: the pixels of one are contiguous.
-          for (Index j = 0; j < width;) {
-            const Index image = (column + j) / pixels, pixel = (column + j) % pixels;
-            const Index here = at_most(width - j, pixels - pixel);
-            finish_pixels(values + r * stride + j, here, bias ? bias[channel] : T(0), activation,
-                          out + (image * channels + channel) * pixels + pixel);
-            j += here;
-          }
-        }
-      });
+  // Large images one by one, each a product whose result lies in the output; small ones together, so that tiles are
+  // full, and their pixels put where they belong.
+  if (pixels >= 8 * gemm::Shape<T>::columns) {
+    const auto columns = [&](Index product) {
+      return ImageWindows<T>{windows.of(product / g.batch), product % g.batch * pixels};
+    };
+    const auto output = [&](Index product) {
+      const Index image = product % g.batch, group = product / g.batch;
+      return gemm::Output<T>{out + (image * channels + group * g.out_channels) * pixels, pixels, 1};
+    };
+    const auto done = [&](Index product, Index row, int count, Index, Index width, gemm::Output<T> to) {
+      if (!bias && activation == Activation::none) return;
+      for (int r = 0; r < count; ++r) {
+        T* pixels_of = to.at(r, 0).data;
+        finish(product / g.batch * g.out_channels + row + r, pixels_of, width, pixels_of);
+      }
+    };
+    const gemm::Extents of_image{g.out_channels, pixels, k};
+    gemm::multiply_columns<T>(g.groups * g.batch, g.batch, of_image, rows, columns,
+                              gemm::InPlace<T, decltype(output), decltype(done)>{output, done});
+    return;
+  }
+  const auto columns = [&](Index group) { return windows.of(group); };
+  const auto done = [&](Index group, Index row, int count, Index column, Index width, gemm::Output<T> values) {
+    for (int r = 0; r < count; ++r) {
+      const Index channel = group * g.out_channels + row + r;
+      for (Index j = 0; j < width;) {
+        const Index image = (column + j) / pixels, pixel = (column + j) % pixels;
+        const Index here = at_most(width - j, pixels - pixel);
+        finish(channel, values.at(r, j).data, here, out + (image * channels + channel) * pixels + pixel);
+        j += here;
+      }
+    }
+  };
+  gemm::multiply_columns<T>(g.groups, 1, size, rows, columns, gemm::HandOver<T, decltype(done)>{done});
 }
 
 }  // namespace

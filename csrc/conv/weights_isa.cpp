@@ -47,19 +47,19 @@ void weights_of(const Geometry& g, const Images<const T>& x, const T* grad, T* d
         },
         room);
     windows.first_pixel = first;
-    gemm::multiply_columns<T>(
-        g.groups, size, rows,
-        [&](Index group) {
-          TurnedWindows<T> of_group = windows;
-          of_group.group = group;
-          return of_group;
-        },
-        [&](Index group, Index row, int count, Index column, Index width, const T* values, Index stride) {
-          for (int r = 0; r < count; ++r) {
-            T* to = dw + (group * g.out_channels + row + r) * columns + column;
-            for (Index j = 0; j < width; ++j) to[j] = (first == 0 ? T(0) : to[j]) + values[r * stride + j];
-          }
-        });
+    const auto columns_of = [&](Index group) {
+      TurnedWindows<T> of_group = windows;
+      of_group.group = group;
+      return of_group;
+    };
+    const auto done = [&](Index group, Index row, int count, Index column, Index width, gemm::Output<T> values) {
+      for (int r = 0; r < count; ++r) {
+        T* to = dw + (group * g.out_channels + row + r) * columns + column;
+        const T* from = values.at(r, 0).data;
+        for (Index j = 0; j < width; ++j) to[j] = (first == 0 ? T(0) : to[j]) + from[j];
+      }
+    };
+    gemm::multiply_columns<T>(g.groups, 1, size, rows, columns_of, gemm::HandOver<T, decltype(done)>{done});
   }
 }
 

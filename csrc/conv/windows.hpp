@@ -102,23 +102,25 @@ struct Windows : WindowsOf<T> {
   using Base::corner, Base::inside, Base::masked, Base::g, Base::x, Base::taps, Base::step;
 
   bool channels_last;  // k is (tap, channel), for images whose channels are contiguous
-  const T* zeros;      // as many as there are channels
+  const T* zeros;      // as many as there are channels, and two vectors
 
   static constexpr int most = gemm::Shape<T>::columns;
+
+  Windows of(Index other_group) const {
+    Windows other = *this;
+    other.group = other_group;
+    return other;
+  }
 
   // panel[p*width + j] = window `first + j` at k + p
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     const T* data = this->data();
     if (channels_last) return turn(data, first, count, k, depth, width, panel);
-    for (int v = 0; v < width; v += step) {
-      const int here = count - v < step ? count - v : step;
-      if (x.axis[2] == 1 && g.stride[2] == 1 && 2 * g.out[2] >= step)
-        pieces<1>(data, first + v, here, k, depth, width, panel + v);
-      else if (x.axis[2] == 1 && g.stride[2] == 2 && 2 * g.out[2] >= step)
-        pieces<2>(data, first + v, here, k, depth, width, panel + v);
-      else
-        gather(data, first + v, here, k, depth, width, panel + v);
-    }
+    const bool long_rows = x.axis[2] == 1 && 2 * g.out[2] >= step;
+    if (long_rows && g.stride[2] == 1) return rows<1>(data, first, count, k, depth, width, panel);
+    if (long_rows && g.stride[2] == 2) return rows<2>(data, first, count, k, depth, width, panel);
+    for (int v = 0; v < width; v += step)
+      gather(data, first + v, count - v < step ? count - v : step, k, depth, width, panel + v);
   }
 
  private:
@@ -129,15 +131,14 @@ struct Windows : WindowsOf<T> {
     end = divide_up(k + depth - tap, count);
   }
 
+  // The pixels of one row among the lanes of a vector.
   struct Piece {
     Index offset;    // of lane 0, were it on this row
     Index at[axes];  // and its place
     int from, to;    // lanes
   };
 
-  template <int Stride>
-  void pieces(const T* data, Index first, int count, Index k, Index depth, int width, T* panel) const {
-    Piece list[step];
+  int pieces_of(Index first, int count, Piece* list) const {
     int number = 0;
     Pixel pixel(g, first);
     for (int lane = 0; lane < count;) {
@@ -149,16 +150,92 @@ struct Windows : WindowsOf<T> {
       pixel.next_row(g);
       lane = piece.to;
     }
+    return number;
+  }
+
+  // Whether every tap of all its lanes lies in the image.
+  template <int Stride>
+  bool whole(const Piece& piece) const {
+    if (piece.from != 0 || piece.to != step) return false;
+    for (int a = 0; a < axes; ++a) {
+      const Index last = piece.at[a] + (a == 2 ? (step - 1) * Stride : 0) + (g.kernel[a] - 1) * g.dilation[a];
+      if (piece.at[a] < 0 || last >= g.in[a]) return false;
+    }
+    return true;
+  }
+
+  // f(place in the panel, channel, first tap, last tap + 1) for every channel of [k, k + depth)
+  template <class Function>
+  FASTDL_INLINE void each_channel(Index k, Index depth, const Function& f) const {
+    const Index count = g.taps();
+    for (Index p = 0, channel = k / count, tap = k % count; p < depth; ++channel, tap = 0) {
+      const Index end = at_most(count, tap + depth - p);
+      f(p, channel, tap, end);
+      p += end - tap;
+    }
+  }
+
+  template <int Stride>
+  void rows(const T* data, Index first, int count, Index k, Index depth, int width, T* panel) const {
+    constexpr int vectors = most / step;
+    Piece list[vectors][step];
+    int number[vectors];
+    const T* from[vectors];
+    const Index last_channel = (k + depth - 1) / g.taps() * x.channel, first_channel = k / g.taps() * x.channel;
+    bool plain = true;
+    for (int v = 0; v * step < width; ++v) {
+      number[v] = pieces_of(first + v * step, int(at_most(step, count - v * step)), list[v]);
+      const Index offset = list[v][0].offset;
+      plain = plain && number[v] == 1 && whole<Stride>(list[v][0]) &&
+              this->template within<Stride>(offset + first_channel, offset + last_channel + taps[g.taps() - 1].offset);
+      from[v] = data + offset;
+    }
+    if (plain && width == most) return all_inside<Stride, vectors>(from, k, depth, panel);
+    for (int v = 0; v * step < width; ++v) {
+      const Index at = first + v * step;
+      const int here = int(at_most(step, count - v * step));
+      masked_pieces<Stride>(data, list[v], number[v], at, here, k, depth, width, panel + v * step);
+    }
+  }
+
+  // A whole panel of windows that lie in the image. Channel by channel: the taps of one lie close together, and are
+  // read from L1.
+  template <int Stride, int Vectors>
+  void all_inside(const T* const (&from)[Vectors], Index k, Index depth, T* panel) const {
+    const auto put = [&](Index offset, T* to) {
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) simd::store(to + v * step, load_every<Stride>(from[v] + offset));
+    };
+    if (g.taps() == 1) {
+      for (Index p = 0; p < depth; ++p) put((k + p) * x.channel, panel + p * most);
+      return;
+    }
+    each_channel(k, depth, [&](Index p, Index channel, Index tap, Index end) {
+      for (T* to = panel + p * most; tap < end; ++tap, to += most) put(channel * x.channel + taps[tap].offset, to);
+    });
+  }
+
+  // At edges of the image and ends of rows. For every tap up to two loads with their masks; what has more pieces, or
+  // comes near the end of the array, is done once more, slowly.
+  template <int Stride>
+  __attribute__((noinline)) void masked_pieces(const T* data, const Piece* list, int number, Index first, int count,
+                                               Index k, Index depth, int width, T* panel) const {
+    struct Loads {
+      simd::Vec<T> mask[2];
+      Index offset[2];
+      bool two, slow;
+    };
+    core::Scratch scratch;
+    Loads* all = scratch.array<Loads>(g.taps());
+    const Index base = zeros - data;  // a place that may be read, for loads that are masked out
+    bool any_slow = false, any_two = false;
     for (Index tap = 0; tap < g.taps(); ++tap) {
+      Loads& loads = all[tap];
+      loads = {{simd::Vec<T>{}, simd::Vec<T>{}}, {base, base}, false, false};
+      int used = 0;
       Index channel, end;
       channels_of(tap, k, depth, channel, end);
       if (channel >= end) continue;
-      T* to = panel + (channel * g.taps() + tap - k) * width;
-      const Index down = g.taps() * width;
-      simd::Vec<T> mask[step];
-      const T* from[step];
-      int used = 0;
-      bool near_end = false, whole = false;
       for (int i = 0; i < number; ++i) {
         const Piece& piece = list[i];
         if (!inside(piece.at, taps[tap], 2)) continue;
@@ -167,32 +244,41 @@ struct Windows : WindowsOf<T> {
         begin = begin > piece.from ? begin : piece.from;
         stop = at_most(stop, piece.to);
         if (begin >= stop) continue;
-        const Index offset = piece.offset + taps[tap].offset + channel * x.channel;
-        near_end |= !this->template within<Stride>(offset, offset + (end - channel - 1) * x.channel);
-        whole = begin == 0 && stop == step;
-        mask[used] = Base::between(begin, stop);
-        from[used++] = data + offset;
+        const Index offset = piece.offset + taps[tap].offset;
+        loads.slow |=
+            used == 2 || !this->template within<Stride>(offset + channel * x.channel, offset + (end - 1) * x.channel);
+        if (used < 2) loads.mask[used] = Base::between(begin, stop), loads.offset[used] = offset;
+        ++used;
       }
-      if (near_end) {
-        slowly(data, first, count, tap, channel, end, to, down);
-      } else if (used == 0) {
-        for (Index c = channel; c < end; ++c, to += down) simd::store(to, simd::Vec<T>{});
-      } else if (used == 1 && whole) {
-        for (Index c = channel; c < end; ++c, to += down, from[0] += x.channel)
-          simd::store(to, load_every<Stride>(from[0]));
-      } else if (used == 1) {
-        for (Index c = channel; c < end; ++c, to += down, from[0] += x.channel)
-          simd::store(to, masked(load_every<Stride>(from[0]), mask[0]));
-      } else {
-        for (Index c = channel; c < end; ++c, to += down) {
-          simd::Vec<T> value = masked(load_every<Stride>(from[0]), mask[0]);
-          from[0] += x.channel;
-          for (int i = 1; i < used; ++i, from[i - 1] += x.channel)
-            value = either(value, masked(load_every<Stride>(from[i]), mask[i]));
-          simd::store(to, value);
-        }
+      if (loads.slow) {
+        loads = {{simd::Vec<T>{}, simd::Vec<T>{}}, {base, base}, false, true};
+        any_slow = true;
       }
+      loads.two = used > 1 && !loads.slow;
+      any_two |= loads.two;
     }
+    each_channel(k, depth, [&](Index p, Index channel, Index tap, Index end) {
+      const Index plane = channel * x.channel;
+      for (T* to = panel + p * width; tap < end; ++tap, to += width) {
+        const Loads& loads = all[tap];
+        // Masked-out loads stay where they are; zeros do not go on from channel to channel.
+        const auto one = [&](int i) {
+          const Index offset = loads.offset[i] == base ? base : loads.offset[i] + plane;
+          return masked(load_every<Stride>(data + offset), loads.mask[i]);
+        };
+        simd::Vec<T> value = one(0);
+        if (any_two) value = either(value, one(1));
+        simd::store(to, value);
+      }
+    });
+    if (any_slow)
+      for (Index tap = 0; tap < g.taps(); ++tap) {
+        Index channel, end;
+        channels_of(tap, k, depth, channel, end);
+        if (all[tap].slow && channel < end)
+          slowly(data, first, count, tap, channel, end, panel + (channel * g.taps() + tap - k) * width,
+                 g.taps() * width);
+      }
   }
 
   static FASTDL_INLINE simd::Vec<T> either(simd::Vec<T> a, simd::Vec<T> b) {
@@ -261,6 +347,17 @@ struct Windows : WindowsOf<T> {
       }
       p += here;
     }
+  }
+};
+
+// The windows of one image, from pixel `first_pixel` on.
+template <class T>
+struct ImageWindows {
+  Windows<T> all;
+  Index first_pixel;
+
+  void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
+    all.pack_columns(first_pixel + first, count, k, depth, width, panel);
   }
 };
 

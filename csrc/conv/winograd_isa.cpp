@@ -50,22 +50,13 @@ class Convolution {
   bool run() {
     if (tiles_ == 0) return true;
     const int threads = core::thread_count();
-    core::Scratch scratch;
-    // Filters of 16 MB, transformed, at a time; or all there are, if they are given.
-    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
-    const Index fit = round_up(1 + (Index{16} << 20) / (each * Index(sizeof(T))), S::rows);
-    const Index slab = filters_ ? all : at_most(all, fit), groups = divide_up(tiles_, width_);
-    T* room = filters_ ? nullptr : scratch.array<T>(each, slab);
+    // What is larger, transformed, filters or inputs, is made in parts, and the rest kept.
+    const bool many_filters = g_.out_channels >= tiles_;
     for (Index group = 0; group < g_.groups; ++group)
-      for (Index row = 0; row < g_.out_channels; row += slab) {
-        const T* filters = filters_ ? filters_ + group * each * all : room;
-        const Slab part{group, row, at_most(slab, g_.out_channels - row), filters};
-        if (!filters_) transform_filters(part, room);
-        if (groups >= 2 * threads)
-          alone(part, groups, threads);
-        else
-          together(part, groups, threads);
-      }
+      if (many_filters)
+        by_filters(group, threads);
+      else
+        by_tiles(group, threads);
     return !spread_;
   }
 
@@ -87,33 +78,59 @@ class Convolution {
     }
   };
 
-  // A task for every group of tiles, from input to output.
-  void alone(const Slab& part, Index groups, int threads) {
-    core::parallel_for(groups, threads, [&](Index task) {
-      core::Scratch scratch;
-      T* inputs = scratch.array<T>(positions * width_, g_.in_channels);
-      transform_inputs(part.group, task, 0, g_.in_channels, inputs);
-      for (Index r = 0; r < part.rows; r += rows_together) multiply(part, r, task, inputs);
-    });
+  // A task for every group of tiles, from input to output; with filters of 16 MB, transformed, at a time, or all there
+  // are if they are given.
+  void by_tiles(Index group, int threads) {
+    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
+    const Index slab =
+        filters_ ? all : at_most(all, round_up(1 + (Index{16} << 20) / (each * Index(sizeof(T))), S::rows));
+    core::Scratch scratch;
+    T* room = filters_ ? nullptr : scratch.array<T>(each, slab);
+    for (Index row = 0; row < g_.out_channels; row += slab) {
+      const Slab part{group, row, at_most(slab, g_.out_channels - row),
+                      filters_ ? filters_ + group * each * all : room};
+      if (!filters_) transform_filters(part, room);
+      core::parallel_for(divide_up(tiles_, width_), threads, [&](Index task) {
+        core::Scratch of_task;
+        T* inputs = of_task.array<T>(each, width_);
+        transform_inputs(part.group, task, 0, g_.in_channels, inputs);
+        for (Index r = 0; r < part.rows; r += rows_together) multiply(part, r, task, inputs);
+      });
+    }
   }
 
-  // Few groups: channels, then output channels are shared out. The inputs of as many groups as 8 MB take at a time.
-  void together(const Slab& part, Index groups, int threads) {
-    const Index each = positions * width_ * g_.in_channels;
-    const Index most = 1 + (Index{8} << 20) / (each * Index(sizeof(T)));
+  // All inputs, in parts of 16 MB, first; then a task for some filters, from their transform to the output. They are
+  // used while they are in cache: written to memory and read again, the filters of 512 channels took as long as all
+  // products.
+  void by_filters(Index group, int threads) {
+    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
+    const Index groups = divide_up(tiles_, width_);
+    const Index most = at_most(groups, 1 + (Index{16} << 20) / (each * width_ * Index(sizeof(T))));
     core::Scratch scratch;
-    T* inputs = scratch.array<T>(at_most(most, groups), each);
+    T* inputs = scratch.array<T>(most, each, width_);
     constexpr Index channels = 16;
-    const Index channel_tasks = divide_up(g_.in_channels, channels), row_tasks = divide_up(part.rows, rows_together);
+    const Index channel_tasks = divide_up(g_.in_channels, channels);
+    const Index even = round_up(divide_up(g_.out_channels, 4 * Index(threads)), S::rows);
+    const Index rows = at_most(rows_together, even);
     for (Index first = 0; first < groups; first += most) {
       const Index here = at_most(most, groups - first);
       core::parallel_for(here * channel_tasks, threads, [&](Index task) {
-        const Index c = task % channel_tasks * channels, group = task / channel_tasks;
-        transform_inputs(part.group, first + group, c, at_most(c + channels, g_.in_channels), inputs + group * each);
+        const Index c = task % channel_tasks * channels, at = task / channel_tasks;
+        transform_inputs(group, first + at, c, at_most(c + channels, g_.in_channels), inputs + at * each * width_);
       });
-      core::parallel_for(here * row_tasks, threads, [&](Index task) {
-        const Index group = task / row_tasks;
-        multiply(part, task % row_tasks * rows_together, first + group, inputs + group * each);
+      core::parallel_for(divide_up(g_.out_channels, rows), threads, [&](Index task) {
+        core::Scratch of_task;
+        T* room = filters_ ? nullptr : of_task.array<T>(each, rows);
+        Slab part{group, task * rows, at_most(rows, g_.out_channels - task * rows), room};
+        Index row = 0;
+        if (filters_) {
+          // Seen from the first output channel: prepared panels lie so.
+          row = part.row;
+          part = {group, 0, g_.out_channels, filters_ + group * each * all};
+        } else {
+          for (Index r = 0; r < part.rows; r += S::rows) transform_panel(part, r, room);
+        }
+        for (Index at = 0; at < here; ++at) multiply(part, row, first + at, inputs + at * each * width_, rows);
       });
     }
   }
@@ -264,8 +281,8 @@ class Convolution {
   // Output channels whose products wait for all positions.
   static constexpr Index rows_together = 8 * S::rows;
 
-  void multiply(const Slab& part, Index row, Index task, const T* inputs) {
-    const Index count = at_most(width_, tiles_ - task * width_), rows_here = at_most(rows_together, part.rows - row);
+  void multiply(const Slab& part, Index row, Index task, const T* inputs, Index rows = rows_together) {
+    const Index count = at_most(width_, tiles_ - task * width_), rows_here = at_most(rows, part.rows - row);
     const Index channels = g_.in_channels;
     core::Scratch scratch;
     T* products = scratch.array<T>(rows_together, positions, width_ + lanes);

@@ -6,7 +6,8 @@
 //   for each product, block of columns and group of rows       a task, on any thread
 //     for each stretch of k
 //       pack B's columns                                       depth x columns, in L2
-//       for each panel of 6 rows: its tiles, summed in a block of the task's own; when finished, the consumer
+//       for each panel of 6 rows: its tiles, summed in the output or in a block of the task's own; when finished, the
+//       consumer
 //
 // As in the engine, the sum of an element is taken in the order of k in stretches that depend on the depth alone.
 #pragma once
@@ -77,10 +78,26 @@ PackedRows<T> pack_all_rows(Index products, Extents size, const Rows& a, T* to) 
   return packed;
 }
 
-// consume(product, row, rows, column, width, values, stride): rows [row, row + rows), columns [column, column + width)
-// of a product are finished. b(product) gives an operand with pack_columns.
-template <class T, class Columns, class Consume>
-void multiply_columns(Index products, Extents size, PackedRows<T> a, const Columns& b, const Consume& consume) {
+// Where finished rows go, if they do not stay where the tiles put them: `done(product, row, rows, column, width,
+// values)` takes rows [row, row + rows), columns [column, column + width) of a product from a block of the task's own.
+template <class T, class Function>
+struct HandOver {
+  static constexpr bool in_place = false;
+  const Function& done;
+};
+
+// Tiles are put into output(product), a matrix, at once; `done` sees them there.
+template <class T, class Target, class Function>
+struct InPlace {
+  static constexpr bool in_place = true;
+  const Target& output;
+  const Function& done;
+};
+
+// b(product) gives an operand with pack_columns. `sharing` products in a row have the same rows.
+template <class T, class Columns, class Sink>
+void multiply_columns(Index products, Index sharing, Extents size, PackedRows<T> a, const Columns& b,
+                      const Sink& sink) {
   using S = Shape<T>;
   if (products == 0 || size.rows == 0 || size.columns == 0) return;
   const double flops = 2.0 * double(products) * double(size.rows) * double(size.columns) * double(size.depth + 1);
@@ -96,7 +113,11 @@ void multiply_columns(Index products, Extents size, PackedRows<T> a, const Colum
     const auto operand = b(product);
     core::Scratch scratch;
     T* packed = scratch.array<T>(cut.columns, depth + 1);
-    T* values = scratch.array<T>(passes == 1 ? Index(S::rows) : cut.rows, cut.columns);
+    Output<T> values;
+    if constexpr (Sink::in_place)
+      values = sink.output(product).at(first, column);
+    else
+      values = {scratch.array<T>(passes == 1 ? Index(S::rows) : cut.rows, cut.columns), cut.columns, 1};
     for (Index pass = 0; pass < passes; ++pass) {
       const Stretch stretch{pass * depth, at_most(depth, size.depth - pass * depth), size.depth};
       for (Index j = 0; j < width; j += S::columns) {
@@ -106,11 +127,11 @@ void multiply_columns(Index products, Extents size, PackedRows<T> a, const Colum
       }
       for (Index r = 0; r < rows; r += S::rows) {
         const int here = int(at_most(S::rows, rows - r));
-        T* to = passes == 1 ? values : values + r * cut.columns;
-        const T* panel = a.panel(product, first + r, stretch);
-        row_panel<T>(panel, r + S::rows < rows ? panel + S::rows * stretch.depth : nullptr, packed, stretch,
-                     Output<T>{to, cut.columns, 1}, here, width, width, 0, MultiplyAdd{});
-        if (stretch.last()) consume(product, first + r, here, column, width, to, cut.columns);
+        const Output<T> to = values.at(!Sink::in_place && passes == 1 ? 0 : r, 0);
+        const T* panel = a.panel(product / sharing, first + r, stretch);
+        row_panel<T>(panel, r + S::rows < rows ? panel + S::rows * stretch.depth : nullptr, packed, stretch, to, here,
+                     width, width, 0, MultiplyAdd{});
+        if (stretch.last()) sink.done(product, first + r, here, column, width, to);
       }
     }
   });
