@@ -1,0 +1,285 @@
+#include "fft/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace fastdl::fft {
+namespace {
+
+using Wide = long double;
+using Root = std::complex<Wide>;
+
+// exp(-2 pi i e / n), from an angle of at most pi/4.
+Root root(Index e, Index n) {
+  constexpr Wide pi = 3.14159265358979323846264338327950288L;
+  const auto eighth = static_cast<int>(static_cast<__int128>(8) * e / n);
+  const Index from = eighth % 2 == 0 ? 0 : 1;
+  // In units of 1/(8n) of a turn: the distance from the nearer multiple of a quarter.
+  const __int128 offset = static_cast<__int128>(8) * e - static_cast<__int128>(eighth + from) * n;
+  const Wide angle = 2 * pi * static_cast<Wide>(offset) / (8 * static_cast<Wide>(n));
+  const Wide c = std::cos(angle), s = std::sin(angle);
+  switch ((eighth + from) / 2 % 4) {
+    case 0:
+      return {c, -s};
+    case 1:
+      return {-s, -c};
+    case 2:
+      return {-c, s};
+    default:
+      return {s, c};
+  }
+}
+
+// The radices of n, or none if a prime factor is too large. Few and large ones first: a pass reads and writes
+// everything once, whatever its radix.
+std::vector<int> radices(Index n) {
+  std::vector<int> found;
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  for (; twos == 3 || twos > 4; twos -= 3) found.push_back(8);
+  for (; twos >= 2; twos -= 2) found.push_back(4);
+  if (twos == 1) found.push_back(2);
+  for (int p = 3; p <= largest_radix; p += 2)
+    for (; n % p == 0; n /= p) found.push_back(p);
+  if (n > 1) found.clear();
+  return found;
+}
+
+double cost_of(int radix) {
+  switch (radix) {
+    case 2:
+      return 6;
+    case 3:
+      return 9;
+    case 4:
+      return 8;
+    case 5:
+      return 12;
+    case 8:
+      return 12;
+    default:
+      return 6 + 2 * radix;
+  }
+}
+
+template <class T>
+void put(std::vector<T>& to, Root value) {
+  to.push_back(static_cast<T>(value.real()));
+  to.push_back(static_cast<T>(value.imag()));
+}
+
+Index bluestein_size(Index n) { return good_size(2 * n - 1); }
+
+// The transform of x in long double, for tables only; roots are those of an order that is `step` times x's length.
+std::vector<Root> transform(const std::vector<Root>& x, const std::vector<Root>& roots, std::size_t step = 1) {
+  const std::size_t n = x.size();
+  if (n == 1) return x;
+  std::size_t p = 2;
+  while (n % p != 0) ++p;
+  std::vector<Root> result(n);
+  for (std::size_t k = 0; k < p; ++k) {
+    std::vector<Root> part;
+    for (std::size_t i = k; i < n; i += p) part.push_back(x[i]);
+    part = transform(part, roots, step * p);
+    for (std::size_t j = 0; j < n; ++j) result[j] += part[j % part.size()] * roots[j * k % n * step];
+  }
+  return result;
+}
+
+template <class T>
+struct Tables {
+  Plan<T> value{};
+  std::vector<T> numbers[40], half_turns;
+  std::unique_ptr<SharedPlan<T>> inner;
+
+  explicit Tables(Index n) {
+    value.length = n;
+    for (Index k = 0; 2 * k <= n; ++k) put(half_turns, root(k, 2 * n));
+    value.half_turns = half_turns.data();
+    const std::vector<int> found = radices(n);
+    if (n > 1 && found.empty()) {
+      bluestein(n);
+      return;
+    }
+    Index count = n, stride = 1;
+    for (int radix : found) {
+      count /= radix;
+      std::vector<T>& to = numbers[value.passes];
+      for (Index p = 0; p < count && count > 1; ++p)
+        for (Index j = 1; j < radix; ++j) put(to, root(j * p, count * radix));
+      const std::size_t twiddles = to.size();
+      for (Index j = 0; j < radix; ++j) put(to, root(j, radix));
+      value.pass[value.passes++] = {radix, count, stride, to.data(), to.data() + twiddles};
+      stride *= radix;
+    }
+    value.scratch = 2 * n;
+  }
+
+ private:
+  void bluestein(Index n) {
+    const Index m = bluestein_size(n);
+    inner = std::make_unique<SharedPlan<T>>(m);
+    std::vector<Root> roots, response(static_cast<std::size_t>(m));
+    for (Index e = 0; e < m; ++e) roots.push_back(root(e, m));
+    for (Index j = 0; j < n; ++j) {
+      // j^2 modulo 2n, as the chirp repeats
+      const Root chirp = root(static_cast<Index>(static_cast<__int128>(j) * j % (2 * n)), 2 * n);
+      put(numbers[0], chirp);
+      response[static_cast<std::size_t>(j)] = std::conj(chirp);
+      if (j > 0) response[static_cast<std::size_t>(m - j)] = std::conj(chirp);
+    }
+    for (Root number : transform(response, roots)) put(numbers[1], number / static_cast<Wide>(m));
+    value.inner = &inner->plan();
+    value.chirp = numbers[0].data();
+    value.response = numbers[1].data();
+    value.scratch = m + value.inner->scratch;
+  }
+};
+
+struct TurnTables {
+  Turns value{};
+  std::vector<double> coarse, fine;
+
+  explicit TurnTables(Index order) {
+    int shift = 0;
+    while ((Index{1} << 2 * shift) < order) ++shift;
+    for (Index e = 0; e < order; e += Index{1} << shift) put(coarse, root(e, order));
+    for (Index e = 0; e < std::min(order, Index{1} << shift); ++e) put(fine, root(e, order));
+    value = {order, shift, coarse.data(), fine.data()};
+  }
+};
+
+// The tables lately used, by size. One in use is never dropped, so pointers into it stay valid.
+template <class Built>
+class Cache {
+ public:
+  auto take(Index size) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (Entry* entry = find(size)) return hold(*entry);
+    }
+    auto built = std::make_unique<Built>(size);  // not under the lock: it may take others, and long
+    const std::lock_guard lock(mutex_);
+    if (Entry* entry = find(size)) return hold(*entry);
+    entries_.push_front({size, 0, std::move(built)});
+    return hold(entries_.front());
+  }
+
+  template <class Value>
+  void give_back(const Value* value) {
+    std::unique_ptr<Built> dropped[2];  // destroyed after the lock, as their plans are given back in turn
+    const std::lock_guard lock(mutex_);
+    for (Entry& entry : entries_)
+      if (&entry.built->value == value) --entry.users;
+    for (auto& place : dropped)
+      if (entries_.size() > most && entries_.back().users == 0) {
+        place = std::move(entries_.back().built);
+        entries_.pop_back();
+      }
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+
+  struct Entry {
+    Index size;
+    int users;
+    std::unique_ptr<Built> built;
+  };
+
+  Entry* find(Index size) {
+    const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.size == size; });
+    if (at == entries_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, at);
+    return &entries_.front();
+  }
+
+  static auto hold(Entry& entry) {
+    ++entry.users;
+    return &entry.built->value;
+  }
+
+  std::mutex mutex_;
+  std::list<Entry> entries_;
+};
+
+// Never destroyed: a thread may still run while the process exits.
+template <class Built>
+Cache<Built>& cache() {
+  static auto* const one = new Cache<Built>;
+  return *one;
+}
+
+}  // namespace
+
+template <class T>
+SharedPlan<T>::SharedPlan(Index length) : plan_(cache<Tables<T>>().take(length)) {}
+template <class T>
+SharedPlan<T>::~SharedPlan() {
+  cache<Tables<T>>().give_back(plan_);
+}
+template class SharedPlan<float>;
+template class SharedPlan<double>;
+
+SharedTurns::SharedTurns(Index order) : turns_(cache<TurnTables>().take(order)) {}
+SharedTurns::~SharedTurns() { cache<TurnTables>().give_back(turns_); }
+
+double cost(Index length) {
+  const std::vector<int> found = radices(length);
+  const auto n = static_cast<double>(length);
+  if (length > 1 && found.empty()) {
+    const Index inner = bluestein_size(length);
+    return 2 * cost(inner) + 8 * static_cast<double>(inner);
+  }
+  double sum = 4;  // to bring the elements in and out
+  for (int radix : found) sum += cost_of(radix);
+  return n * sum;
+}
+
+Index good_size(Index n) {
+  Index best = 1;
+  while (best < n) best *= 2;
+  double least = cost(best);
+  for (Index fives = 1; fives < 2 * n; fives *= 5)
+    for (Index odd = fives; odd < 2 * n; odd *= 3) {
+      Index size = odd;
+      while (size < n) size *= 2;
+      const double price = cost(size);
+      if (price < least || (price == least && size < best)) {
+        best = size;
+        least = price;
+      }
+    }
+  return best;
+}
+
+void split(Index n, Index& rows, Index& columns) {
+  rows = 1;
+  for (Index d = 2; d * d <= n; ++d)
+    if (n % d == 0) rows = d;
+  columns = n / rows;
+}
+
+void good_split(Index n, Index& rows, Index& columns) {
+  double least = HUGE_VAL;
+  for (Index unit : {16, 48, 80, 144})
+    for (Index c = unit; c <= std::max<Index>(unit, n); c *= 2) {
+      const Index r = good_size((n + c - 1) / c);
+      // Both steps work best in cache, on lengths alike.
+      const double price = cost(r) * static_cast<double>(c) + cost(c) * static_cast<double>(r);
+      const double uneven = static_cast<double>(std::max(r, c)) / 4096;
+      const double weighted = price * (1 + uneven * uneven);
+      if (weighted < least) {
+        least = weighted;
+        rows = r;
+        columns = c;
+      }
+    }
+}
+
+}  // namespace fastdl::fft
