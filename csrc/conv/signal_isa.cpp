@@ -87,6 +87,12 @@ class Tile {
       weights_[2 * j] = T(re);
       weights_[2 * j + 1] = T(im);
     }
+    if (!matrix_) return;
+    const Index size = RowTwiddles<T>::size(columns());
+    twiddles_ = scratch_.array<T>(divide_up(rows_, lanes), size);
+    each_band([&](Index band, Index first, Index count) {
+      RowTwiddles<T>::fill(turns_.turns(), 4, 3, first, count, columns(), twiddles_ + band * size);
+    });
   }
 
   Index grid_size() const { return rows_ * pitch_; }
@@ -103,7 +109,7 @@ class Tile {
     each_band([&](Index band, Index first, Index count) {
       core::Scratch local;
       T* to = spectrum + band * columns() * width<T>;
-      load_band(grid, first, count, active, to, local);
+      load_band(grid, band, first, count, active, to);
       transform(across_.plan(), false, to, 1, to, 1, local.array<T>(across_.plan().scratch, width<T>));
       for (Index k = 0; k < columns(); ++k)
         store_element(to + k * width<T>, scaled(load_element(to + k * width<T>), factor));
@@ -121,14 +127,14 @@ class Tile {
       T* row = local.array<T>(columns(), width<T>);
       T* rest = local.array<T>(across_.plan().scratch, width<T>);
       const T* with = spectrum + band * columns() * width<T>;
-      load_band(grid, first, count, active, row, local);
+      load_band(grid, band, first, count, active, row);
       transform(across_.plan(), false, row, 1, row, 1, rest);
       for (Index k = 0; k < columns(); ++k)
         store_element(row + k * width<T>, load_element(row + k * width<T>) * load_element(with + k * width<T>));
       transform(across_.plan(), true, row, 1, row, 1, rest);
       const Rows<T> to = grid_rows(grid + first * pitch_, pitch_);
       if (matrix_)
-        store_rows<T>(to, count, from, end, row, twiddles(first, count, local));
+        store_rows<T>(to, count, from, end, row, twiddles(band));
       else
         store_rows<T>(to, count, from, end, row, NoTwiddles{});
     });
@@ -148,9 +154,7 @@ class Tile {
     return matrix_ ? columns() : box.end(axes_ - 1, columns());
   }
 
-  RowTwiddles<T> twiddles(Index first, Index count, core::Scratch& scratch) const {
-    return {turns_.turns(), 4, 3, first, count, columns(), scratch};
-  }
+  RowTwiddles<T> twiddles(Index band) const { return {twiddles_ + band * RowTwiddles<T>::size(columns())}; }
 
   template <class Function>
   void each_band(const Function& function) const {
@@ -158,18 +162,19 @@ class Tile {
                        [&](Index band) { function(band, band * lanes, at_most(lanes, rows_ - band * lanes)); });
   }
 
-  void load_band(const T* grid, Index first, Index count, Index active, T* to, core::Scratch& scratch) const {
+  void load_band(const T* grid, Index band, Index first, Index count, Index active, T* to) const {
     const Rows<const T> from = grid_rows(grid + first * pitch_, pitch_);
     if (matrix_)
-      load_rows<T>(from, count, active, to, twiddles(first, count, scratch));
+      load_rows<T>(from, count, active, to, twiddles(band));
     else
       load_rows<T>(from, count, active, to, NoTwiddles{});
     for (Index j = active; j < columns(); ++j) store_element(to + j * width<T>, Complex<T>{});
   }
 
-  // The grid cut into columns along an axis: function(index, first) for every one, `lanes` wide. index holds the place
-  // of the column along the other axes, and `first` is its first column of the grid. Axis b < axis runs over all its
-  // numbers, one after it from `from[b]` to `end[b]`.
+  // The grid cut into columns along an axis: function(index, first, end) for all of them, `together` groups of lanes at
+  // a time, from the grid's column `first` on. index holds their place along the other axes. Axis b < axis runs over
+  // all its numbers, one after it from `from[b]` to `end[b]`.
+  static constexpr Index together = 4;
   template <class Function>
   void each_column(int axis, const Index* from, const Index* end, const Function& function) const {
     Index extent[most_axes], count = 1;
@@ -177,15 +182,18 @@ class Tile {
       extent[b] = b == axis ? 1 : b < axis ? length_[b] : end[b] - from[b];
       count *= extent[b];
     }
-    const Index first_group = from[axes_ - 1] / lanes, groups = divide_up(end[axes_ - 1], lanes) - first_group;
-    core::parallel_for(count * groups, threads_for(double(count) * double(groups) * lanes * double(length_[axis])),
+    const Index last = axes_ - 1, first_column = from[last] / lanes * lanes;
+    const Index parts = divide_up(end[last] - first_column, together * lanes);
+    core::parallel_for(count * parts,
+                       threads_for(double(count) * double(end[last] - first_column) * double(length_[axis])),
                        [&](Index task) {
-                         Index index[most_axes], rest = task / groups;
+                         Index index[most_axes], rest = task / parts;
                          for (int b = axes_ - 2; b >= 0; --b) {
                            index[b] = rest % extent[b] + (b <= axis ? 0 : from[b]);
                            rest /= extent[b];
                          }
-                         function(index, (first_group + task % groups) * lanes);
+                         const Index first = first_column + task % parts * together * lanes;
+                         function(index, first, at_most(first + together * lanes, end[last]));
                        });
   }
 
@@ -224,28 +232,33 @@ class Tile {
     Index from[most_axes] = {}, end[most_axes];
     for (int b = 0; b < axes_; ++b) end[b] = matrix_ ? length_[b] : box.end(b, length_[b]);
     const Index n = length_[0];
-    each_column(0, from, end, [&](const Index* index, Index first) {
+    each_column(0, from, end, [&](const Index* index, Index first, Index last) {
       core::Scratch local;
-      T* column = local.array<T>(n + down_.plan().scratch, width<T>);
+      T* columns_ = local.array<T>(together * n + down_.plan().scratch, width<T>);
       for (Index j = 0; j < n; ++j) {
         Index a = 0, b = 0;
         const auto upper = run_of(box, index, j, first, a), lower = run_of(box, index, j + n, first, b);
-        const Complex<T> z{upper.load_from(a), lower.load_from(b)};
-        store_element(column + j * width<T>, z * everywhere(weights_ + 2 * j));
+        T* to = columns_ + j * width<T>;
+        for (Index c = 0; c < last - first; c += lanes, to += n * width<T>)
+          store_element(to, Complex<T>{upper.load_from(a + c), lower.load_from(b + c)} * everywhere(weights_ + 2 * j));
       }
-      transform(down_.plan(), false, column, 1, grid + begin_of(index, first), stride_of(0), column + n * width<T>);
+      for (Index c = first; c < last; c += lanes)
+        transform(down_.plan(), false, columns_ + (c - first) / lanes * n * width<T>, 1, grid + begin_of(index, c),
+                  stride_of(0), columns_ + together * n * width<T>);
     });
     for (int axis = 1; axis + 1 < axes_; ++axis) {
       const SharedPlan<T> plan(length_[axis]);
       const Index stride = stride_of(axis);
-      each_column(axis, from, end, [&](const Index* index, Index first) {
+      each_column(axis, from, end, [&](const Index* index, Index first, Index last) {
         core::Scratch local;
         T* column = local.array<T>(length_[axis] + plan.plan().scratch, width<T>);
-        T* place = grid + begin_of(index, first);
-        for (Index j = 0; j < length_[axis]; ++j)
-          store_element(column + j * width<T>,
-                        j < end[axis] ? load_element(place + j * stride * width<T>) : Complex<T>{});
-        transform(plan.plan(), false, column, 1, place, stride, column + length_[axis] * width<T>);
+        for (; first < last; first += lanes) {
+          T* place = grid + begin_of(index, first);
+          for (Index j = 0; j < length_[axis]; ++j)
+            store_element(column + j * width<T>,
+                          j < end[axis] ? load_element(place + j * stride * width<T>) : Complex<T>{});
+          transform(plan.plan(), false, column, 1, place, stride, column + length_[axis] * width<T>);
+        }
       });
     }
   }
@@ -259,24 +272,31 @@ class Tile {
     }
     for (int axis = axes_ - 2; axis > 0; --axis) {
       const SharedPlan<T> plan(length_[axis]);
-      each_column(axis, from, end, [&](const Index* index, Index first) {
+      each_column(axis, from, end, [&](const Index* index, Index first, Index last) {
         core::Scratch local;
-        T* place = grid + begin_of(index, first);
-        transform(plan.plan(), true, place, stride_of(axis), place, stride_of(axis),
-                  local.array<T>(plan.plan().scratch, width<T>));
+        T* rest = local.array<T>(plan.plan().scratch, width<T>);
+        for (; first < last; first += lanes) {
+          T* place = grid + begin_of(index, first);
+          transform(plan.plan(), true, place, stride_of(axis), place, stride_of(axis), rest);
+        }
       });
     }
     const Index n = length_[0];
-    each_column(0, from, end, [&](const Index* index, Index first) {
+    each_column(0, from, end, [&](const Index* index, Index first, Index last) {
       core::Scratch local;
-      T* column = local.array<T>(n + down_.plan().scratch, width<T>);
-      transform(down_.plan(), true, grid + begin_of(index, first), stride_of(0), column, 1, column + n * width<T>);
+      T* columns_ = local.array<T>(together * n + down_.plan().scratch, width<T>);
+      for (Index c = first; c < last; c += lanes)
+        transform(down_.plan(), true, grid + begin_of(index, c), stride_of(0),
+                  columns_ + (c - first) / lanes * n * width<T>, 1, columns_ + together * n * width<T>);
       for (Index j = 0; j < n; ++j) {
-        const Complex<T> z = load_element(column + j * width<T>) * conjugate(everywhere(weights_ + 2 * j));
         Index a = 0, b = 0;
         const auto upper = run_of(box, index, j, first, a), lower = run_of(box, index, j + n, first, b);
-        upper.store_to(a, z.re);
-        lower.store_to(b, z.im);
+        const T* at = columns_ + j * width<T>;
+        for (Index c = 0; c < last - first; c += lanes, at += n * width<T>) {
+          const Complex<T> z = load_element(at) * conjugate(everywhere(weights_ + 2 * j));
+          upper.store_to(a + c, z.re);
+          lower.store_to(b + c, z.im);
+        }
       }
     });
   }
@@ -287,7 +307,7 @@ class Tile {
   SharedTurns turns_;
   SharedPlan<T> down_, across_;
   Index length_[most_axes], rows_, pitch_;
-  T* weights_;
+  T *weights_, *twiddles_ = nullptr;
 };
 
 Index product(int rank, const Index* sizes) {

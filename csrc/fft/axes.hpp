@@ -3,6 +3,7 @@
 // factor.
 #pragma once
 
+#include "core/scratch.hpp"
 #include "core/threads.hpp"
 #include "fft/rows.hpp"
 
@@ -38,9 +39,10 @@ void transform_long(Index n1, Index n2, T* re, T* im) {
     core::Scratch local;
     T* row = local.array<T>(n2 + across.plan().scratch, width<T>);
     const Index first = band * lanes, count = at_most(lanes, n1 - first);
-    const RowTwiddles<T> twiddles(turns.turns(), 1, 0, first, count, n2, local);
+    T* twiddles = local.array<T>(RowTwiddles<T>::size(n2));
+    RowTwiddles<T>::fill(turns.turns(), 1, 0, first, count, n2, twiddles);
     const T* from = grid + first * pitch;
-    load_rows<T>(grid_rows(from, pitch), count, n2, row, twiddles);
+    load_rows<T>(grid_rows(from, pitch), count, n2, row, RowTwiddles<T>{twiddles});
     transform(across.plan(), false, row, 1, row, 1, row + n2 * width<T>);
     for (Index k = 0; k < n2; ++k) {
       const Complex<T> value = load_element(row + k * width<T>);

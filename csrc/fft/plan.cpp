@@ -35,13 +35,16 @@ Root root(Index e, Index n) {
   }
 }
 
-// The radices of n, or none if a prime factor is too large. Few and large ones first: a pass reads and writes
-// everything once, whatever its radix.
+// The radices of n, or none if a prime factor is too large. Fours, and one eight where the power of two is odd: eights
+// alone are fewer passes, but with 16 registers the time of 256 goes from 1.55 to 1.9 us, of 4096 from 45 to 54.
 std::vector<int> radices(Index n) {
   std::vector<int> found;
   int twos = 0;
   for (; n % 2 == 0; n /= 2) ++twos;
-  for (; twos == 3 || twos > 4; twos -= 3) found.push_back(8);
+  if (twos % 2 == 1 && twos > 1) {
+    found.push_back(8);
+    twos -= 3;
+  }
   for (; twos >= 2; twos -= 2) found.push_back(4);
   if (twos == 1) found.push_back(2);
   for (int p = 3; p <= largest_radix; p += 2)
@@ -50,20 +53,21 @@ std::vector<int> radices(Index n) {
   return found;
 }
 
+// The time of a pass in ns an element, measured with vectors of 32 bytes on Zen 3, from L1.
 double cost_of(int radix) {
   switch (radix) {
     case 2:
-      return 6;
+      return 1.1;
     case 3:
-      return 9;
+      return 1.5;
     case 4:
-      return 8;
+      return 1.5;
     case 5:
-      return 12;
+      return 1.9;
     case 8:
-      return 12;
+      return 2.2;
     default:
-      return 6 + 2 * radix;
+      return 1 + 0.4 * radix;
   }
 }
 
@@ -230,15 +234,15 @@ SharedTurns::SharedTurns(Index order) : turns_(cache<TurnTables>().take(order)) 
 SharedTurns::~SharedTurns() { cache<TurnTables>().give_back(turns_); }
 
 double cost(Index length) {
-  const std::vector<int> found = radices(length);
-  const auto n = static_cast<double>(length);
-  if (length > 1 && found.empty()) {
-    const Index inner = bluestein_size(length);
-    return 2 * cost(inner) + 8 * static_cast<double>(inner);
-  }
-  double sum = 4;  // to bring the elements in and out
-  for (int radix : found) sum += cost_of(radix);
-  return n * sum;
+  double sum = 0.5;  // to bring the elements in and out
+  Index rest = length;
+  int twos = 0;
+  for (; rest % 2 == 0; rest /= 2) ++twos;
+  sum += twos == 1 ? cost_of(2) : twos % 2 == 1 ? cost_of(8) + (twos - 3) / 2 * cost_of(4) : twos / 2 * cost_of(4);
+  for (int p = 3; p <= largest_radix && rest > 1; p += 2)
+    for (; rest % p == 0; rest /= p) sum += cost_of(p);
+  const auto inner = rest == 1 ? 0 : bluestein_size(length);
+  return rest == 1 ? static_cast<double>(length) * sum : 2 * cost(inner) + 2 * static_cast<double>(inner);
 }
 
 Index good_size(Index n) {
@@ -268,14 +272,14 @@ void split(Index n, Index& rows, Index& columns) {
 void good_split(Index n, Index& rows, Index& columns) {
   double least = HUGE_VAL;
   for (Index unit : {16, 48, 80, 144})
-    for (Index c = unit; c <= std::max<Index>(unit, n); c *= 2) {
+    for (Index c = unit; c == unit || c * c <= 16 * n; c *= 2) {
+      if (16 * c * c < n && c * 4 < n) continue;
       const Index r = good_size((n + c - 1) / c);
       // Both steps work best in cache, on lengths alike.
-      const double price = cost(r) * static_cast<double>(c) + cost(c) * static_cast<double>(r);
       const double uneven = static_cast<double>(std::max(r, c)) / 4096;
-      const double weighted = price * (1 + uneven * uneven);
-      if (weighted < least) {
-        least = weighted;
+      const double price = (cost(r) * static_cast<double>(c) + cost(c) * static_cast<double>(r)) * (1 + uneven);
+      if (price < least) {
+        least = price;
         rows = r;
         columns = c;
       }

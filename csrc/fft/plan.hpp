@@ -81,7 +81,7 @@ class SharedTurns {
   const Turns* turns_;
 };
 
-// What a transform of the length costs, in units of about one multiply-add of a vector for every element.
+// About what a transform of the length takes in cache, in ns.
 double cost(Index length);
 
 // The length >= n (a product of 2, 3 and 5) with the least cost.

@@ -3,7 +3,6 @@
 
 #include <type_traits>
 
-#include "core/scratch.hpp"
 #include "fft/transform.hpp"
 #include "simd/transpose.hpp"
 
@@ -26,37 +25,30 @@ Rows<T> grid_rows(T* data, Index pitch) {
   return {data, data + width<T> / 2, pitch, width<T>};
 }
 
-// The factors between the two steps of a long transform: exp(-2 pi i j (scale*row + offset) / order) for the lanes'
-// rows, as a product of two of 2*sqrt(columns) elements.
+// The factors between the two steps of a long transform, for the lanes' rows: number j is
+// exp(-2 pi i j (scale*row + offset) / order), a product of two of about sqrt(columns) elements that are kept.
 template <class T>
-class RowTwiddles {
- public:
+struct RowTwiddles {
   static constexpr Index block = 32;
+  const T* elements;  // of j < block, then of the multiples of block
 
-  RowTwiddles(const Turns& turns, Index scale, Index offset, Index first_row, Index rows, Index columns,
-              core::Scratch& scratch)
-      : fine_(scratch.array<T>(block + divide_up(columns, block), width<T>)), coarse_(fine_ + block * width<T>) {
-    fill(turns, scale, offset, first_row, rows, fine_, at_most(block, columns), 1);
-    fill(turns, scale, offset, first_row, rows, coarse_, divide_up(columns, block), block);
+  static Index size(Index columns) { return (block + divide_up(columns, block)) * width<T>; }
+
+  static void fill(const Turns& turns, Index scale, Index offset, Index first_row, Index rows, Index columns, T* to) {
+    for (Index e = 0; e < size(columns) / width<T>; ++e) {
+      const Index j = e < block ? e : (e - block) * block;
+      for (int lane = 0; lane < simd::lanes<T>; ++lane) {
+        double re = 1, im = 0;
+        if (lane < rows && j < columns) turns(j * (scale * (first_row + lane) + offset), re, im);
+        to[e * width<T> + lane] = T(re);
+        to[e * width<T> + simd::lanes<T> + lane] = T(im);
+      }
+    }
   }
 
   FASTDL_INLINE Complex<T> operator()(Index j) const {
-    return load_element(coarse_ + j / block * width<T>) * load_element(fine_ + j % block * width<T>);
+    return load_element(elements + (block + j / block) * width<T>) * load_element(elements + j % block * width<T>);
   }
-
- private:
-  static void fill(const Turns& turns, Index scale, Index offset, Index first_row, Index rows, T* to, Index count,
-                   Index step) {
-    for (Index j = 0; j < count; ++j)
-      for (int lane = 0; lane < simd::lanes<T>; ++lane) {
-        double re = 1, im = 0;
-        if (lane < rows) turns(j * step * (scale * (first_row + lane) + offset), re, im);
-        to[j * width<T> + lane] = T(re);
-        to[j * width<T> + simd::lanes<T> + lane] = T(im);
-      }
-  }
-
-  T *fine_, *coarse_;
 };
 
 struct NoTwiddles {};
