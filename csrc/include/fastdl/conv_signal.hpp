@@ -2,17 +2,25 @@
 // each contract is written).
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "fastdl/matrix.hpp"
 
 namespace fastdl::conv {
 
-// An array of any rank; the view owns its sizes and strides, not its data. Inputs are taken as ArrayView<const T>.
+// An array of any rank; the view owns its sizes and strides, not its data. Inputs are taken as ArrayView<const T>, to
+// which an ArrayView<T> converts.
 template <class T>
 struct ArrayView {
   T* data = nullptr;
   std::vector<std::int64_t> sizes, strides;
+
+  ArrayView() = default;
+  ArrayView(T* data_, std::vector<std::int64_t> sizes_, std::vector<std::int64_t> strides_)
+      : data(data_), sizes(std::move(sizes_)), strides(std::move(strides_)) {}
+  template <class U, class = std::enable_if_t<std::is_same_v<T, const U>>>
+  ArrayView(const ArrayView<U>& other) : ArrayView(other.data, other.sizes, other.strides) {}
 
   // The struct of the C interface, which has no const variant: its functions write only to their outputs. It points
   // into this view.
