@@ -13,6 +13,7 @@ namespace fastdl::bindings {
 namespace py = pybind11;
 
 void register_gram(py::module_& module);
+void register_conv_signal(py::module_& conv);
 
 template <class T>
 void check_aligned(const py::array& array, const char* name) {

@@ -97,3 +97,11 @@ class _Gram(ModuleType):
     ) -> None: ...
 
 gram: _Gram
+
+class _Conv(ModuleType):
+    @staticmethod
+    def convolve(f: _Floats, h: _Floats, mode: str, method: str, out: _Floats) -> None: ...
+    @staticmethod
+    def correlate(f: _Floats, h: _Floats, mode: str, method: str, out: _Floats) -> None: ...
+
+conv: _Conv
