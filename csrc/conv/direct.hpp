@@ -1,26 +1,12 @@
 // Convolution by sums of products: along the rows with vectors, whatever the number of axes.
 #pragma once
 
-#include "conv/signal_bodies.hpp"
-#include "core/scratch.hpp"
-#include "core/threads.hpp"
-#include "fft/rows.hpp"
+#include "conv/tile.hpp"
 
 namespace fastdl::conv {
 namespace {
 
-using fft::at_most;
-using fft::divide_up;
-using fft::Index;
 using simd::broadcast;
-using simd::load;
-using simd::Vec;
-
-Index product(int rank, const Index* sizes) {
-  Index result = 1;
-  for (int a = 0; a < rank; ++a) result *= sizes[a];
-  return result;
-}
 
 template <class T>
 bool all_finite(const T* x, Index count) {

@@ -113,18 +113,24 @@ View<const T> folded(const View<const T>& h, const Sizes& period, core::Scratch&
 // Number i is f's number i + first, repeated.
 template <class T>
 View<const T> periodic(const View<const T>& f, const Sizes& first, const Sizes& sizes, core::Scratch& scratch) {
+  std::vector<Sizes> places(sizes.size());
+  for (std::size_t a = 0; a < sizes.size(); ++a)
+    for (Index i = 0; i < sizes[a]; ++i)
+      places[a].push_back(((i + first[a]) % f.sizes[a] + f.sizes[a]) % f.sizes[a] * f.strides[a]);
   const View<T> to = packed(scratch.array<T>(packed<T>(nullptr, sizes).count()), sizes);
   each_element(
-      sizes,
-      [&](std::size_t a, Index i) { return ((i + first[a]) % f.sizes[a] + f.sizes[a]) % f.sizes[a] * f.strides[a]; },
+      sizes, [&](std::size_t a, Index i) { return places[a][static_cast<std::size_t>(i)]; },
       [&](Index i, Index at) { to.data[i] = f.data[at]; });
   return {to.data, to.sizes, to.strides};
 }
 
 template <class T>
 bool all_finite(const T* x, Index count) {
-  T sums[8] = {};  // of zeros, or NaN
-  for (Index i = 0; i < count; ++i) sums[i % 8] += 0 * x[i];
+  T sums[8] = {};  // of zeros, or NaN; eight of them become vectors
+  Index i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (Index k = 0; k < 8; ++k) sums[k] += 0 * x[i + k];
+  for (; i < count; ++i) sums[0] += 0 * x[i];
   return std::all_of(sums, sums + 8, [](T sum) { return sum == 0; });
 }
 

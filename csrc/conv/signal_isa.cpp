@@ -9,27 +9,17 @@ namespace {
 template <class T>
 void by_transforms_of(const Signal<T>& s, const Blocks& blocks) {
   const Tile<T> tile(s.rank, blocks);
-  Index tiles[most_axes];
-  for (int a = 0; a < s.rank; ++a) tiles[a] = divide_up(s.out_size[a], blocks.tile[a]);
-  const Index tile_count = product(s.rank, tiles), f_size = product(s.rank, s.f_size);
+  const Index tile_count = count_tiles(s.rank, s.out_size, blocks.tile), f_size = product(s.rank, s.f_size);
   const Index h_size = product(s.rank, s.h_size), out_size = product(s.rank, s.out_size);
   core::Scratch scratch;
-  T* spectrum = scratch.array<T>(tile.spectrum_size());
+  T* spectrum = scratch.array<T>(tile.spectrum_size(), width<T>);
   for (Index which_h = 0; which_h < s.h_count; ++which_h) {
-    tile.spectrum_of(whole(s.h + which_h * h_size, s.rank, s.h_size), spectrum);
+    tile.spectrum_of(whole(s.h + which_h * h_size, s.rank, s.h_size), true, spectrum, 1);
     core::parallel_for(s.f_count * tile_count, core::thread_count(), [&](Index task) {
       const Index which_f = task / tile_count;
       auto f = whole(s.f + which_f * f_size, s.rank, s.f_size);
       auto out = whole(s.out + (which_h * s.f_count + which_f) * out_size, s.rank, s.out_size);
-      Index rest = task % tile_count;
-      for (int a = s.rank - 1; a >= 0; --a) {
-        out.low[a] = rest % tiles[a] * blocks.tile[a];
-        out.high[a] = at_most(s.out_size[a], out.low[a] + blocks.tile[a]);
-        rest /= tiles[a];
-        // A single tile begins with f; of several, each begins with the first number that its output needs.
-        f.start[a] = tiles[a] == 1 ? 0 : out.low[a] + s.offset[a] - (s.h_size[a] - 1);
-        out.start[a] = f.start[a] - s.offset[a];
-      }
+      place_tile(task % tile_count, s.rank, blocks.tile, s.h_size, s.offset, f, out);
       tile.convolve(f, spectrum, out);
     });
   }

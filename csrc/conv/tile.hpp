@@ -81,6 +81,34 @@ Box<T> whole(T* data, int rank, const Index* size) {
   return box;
 }
 
+inline Index product(int rank, const Index* sizes) {
+  Index result = 1;
+  for (int a = 0; a < rank; ++a) result *= sizes[a];
+  return result;
+}
+
+// A result of these sizes is cut into tiles.
+inline Index count_tiles(int rank, const Index* size, const Index* tile) {
+  Index count = 1;
+  for (int a = 0; a < rank; ++a) count *= divide_up(size[a], tile[a]);
+  return count;
+}
+
+// The boxes of f and out for one of them, where out is the convolution with an h of h_size from `offset` on.
+template <class T>
+void place_tile(Index which, int rank, const Index* tile, const Index* h_size, const Index* offset, Box<const T>& f,
+                Box<T>& out) {
+  for (int a = rank - 1; a >= 0; --a) {
+    const Index tiles = divide_up(out.size[a], tile[a]);
+    out.low[a] = which % tiles * tile[a];
+    out.high[a] = at_most(out.size[a], out.low[a] + tile[a]);
+    which /= tiles;
+    // A single tile begins with f; of several, each begins with the first number that its output needs.
+    f.start[a] = tiles == 1 ? 0 : out.low[a] + offset[a] - (h_size[a] - 1);
+    out.start[a] = f.start[a] - offset[a];
+  }
+}
+
 // The transforms of one shape of tile.
 template <class T>
 class Tile {
@@ -100,11 +128,14 @@ class Tile {
     rows_ = 1;
     for (int a = 0; a + 1 < axes_; ++a) rows_ *= length_[a];
     weights_ = scratch_.array<T>(2 * length_[0]);
+    kernel_weights_ = scratch_.array<T>(2 * length_[0]);
     for (Index j = 0; j < length_[0]; ++j) {
       double re, im;
       turns_.turns()(3 * j * (matrix_ ? columns() : 1), re, im);  // exp(-2 pi i (3/4) j / n), whose n-th power is i
       weights_[2 * j] = T(re);
       weights_[2 * j + 1] = T(im);
+      kernel_weights_[2 * j] = T(re / numbers());
+      kernel_weights_[2 * j + 1] = T(im / numbers());
     }
     if (!matrix_) return;
     const Index size = RowTwiddles<T>::size(columns());
@@ -115,47 +146,53 @@ class Tile {
   }
 
   Index grid_size() const { return rows_ * pitch_; }
-  Index spectrum_size() const { return divide_up(rows_, lanes) * columns() * width<T>; }
+  Index spectrum_size() const { return divide_up(rows_, lanes) * columns(); }  // elements
   double numbers() const { return double(rows_) * double(columns()); }
 
-  // Of h, which lies at the start of the tile; with the factor that the transforms back leave out.
-  void spectrum_of(const Box<const T>& h, T* spectrum) const {
+  // The spectrum of f, or of h with the factor that the transforms back leave out; elements are `stride` apart.
+  void spectrum_of(const Box<const T>& box, bool of_h, T* spectrum, Index stride) const {
     core::Scratch scratch;
     T* grid = scratch.array<T>(grid_size());
-    forward(h, grid);
-    const Index active = end_column(h);
-    const T factor = T(1 / numbers());
+    forward(box, of_h ? kernel_weights_ : weights_, grid);
     each_band([&](Index band, Index first, Index count) {
       core::Scratch local;
-      T* to = spectrum + band * columns() * width<T>;
-      load_band(grid, band, first, count, active, to);
-      fft::transform(across_.plan(), false, to, 1, to, 1, local.array<T>(across_.plan().scratch, width<T>));
-      for (Index k = 0; k < columns(); ++k)
-        store_element(to + k * width<T>, scaled(load_element(to + k * width<T>), factor));
+      T* row = local.array<T>(columns() + across_.plan().scratch, width<T>);
+      load_band(grid, band, first, count, end_column(box), row);
+      fft::transform(across_.plan(), false, row, 1, spectrum + band * columns() * stride * width<T>, stride,
+                     row + columns() * width<T>);
     });
   }
 
-  // out: the convolution of f with that h.
+  // out: what has this spectrum.
+  void result_of(const T* spectrum, Index stride, const Box<T>& out) const {
+    core::Scratch scratch;
+    T* grid = scratch.array<T>(grid_size());
+    each_band([&](Index band, Index first, Index count) {
+      core::Scratch local;
+      T* row = local.array<T>(columns() + across_.plan().scratch, width<T>);
+      fft::transform(across_.plan(), true, spectrum + band * columns() * stride * width<T>, stride, row, 1,
+                     row + columns() * width<T>);
+      store_band(row, band, first, count, out, grid);
+    });
+    backward(grid, out);
+  }
+
+  // out: the convolution of f with the h that has this spectrum. That of f does not leave the cache.
   void convolve(const Box<const T>& f, const T* spectrum, const Box<T>& out) const {
     core::Scratch scratch;
     T* grid = scratch.array<T>(grid_size());
-    forward(f, grid);
-    const Index active = end_column(f), from = first_column(out), end = end_column(out);
+    forward(f, weights_, grid);
     each_band([&](Index band, Index first, Index count) {
       core::Scratch local;
-      T* row = local.array<T>(columns(), width<T>);
-      T* rest = local.array<T>(across_.plan().scratch, width<T>);
-      const T* with = spectrum + band * columns() * width<T>;
-      load_band(grid, band, first, count, active, row);
+      T* row = local.array<T>(columns() + across_.plan().scratch, width<T>);
+      T* rest = row + columns() * width<T>;
+      load_band(grid, band, first, count, end_column(f), row);
       fft::transform(across_.plan(), false, row, 1, row, 1, rest);
-      for (Index k = 0; k < columns(); ++k)
-        store_element(row + k * width<T>, load_element(row + k * width<T>) * load_element(with + k * width<T>));
+      const T* factors = spectrum + band * columns() * width<T>;
+      for (Index k = 0; k < columns() * width<T>; k += width<T>)
+        store_element(row + k, load_element(row + k) * load_element(factors + k));
       fft::transform(across_.plan(), true, row, 1, row, 1, rest);
-      const Rows<T> to = fft::grid_rows(grid + first * pitch_, pitch_);
-      if (matrix_)
-        fft::store_rows<T>(to, count, from, end, row, twiddles(band));
-      else
-        fft::store_rows<T>(to, count, from, end, row, fft::NoTwiddles{});
+      store_band(row, band, first, count, out, grid);
     });
     backward(grid, out);
   }
@@ -163,11 +200,7 @@ class Tile {
  private:
   Index columns() const { return length_[axes_ - 1]; }
 
-  // The tile's columns that the box has.
-  template <class Value>
-  Index first_column(const Box<Value>& box) const {
-    return matrix_ ? 0 : box.first(axes_ - 1);
-  }
+  // The tile's columns up to the last that the box has.
   template <class Value>
   Index end_column(const Box<Value>& box) const {
     return matrix_ ? columns() : box.end(axes_ - 1, columns());
@@ -188,6 +221,14 @@ class Tile {
     else
       fft::load_rows<T>(from, count, active, to, fft::NoTwiddles{});
     for (Index j = active; j < columns(); ++j) store_element(to + j * width<T>, Complex<T>{});
+  }
+
+  void store_band(const T* row, Index band, Index first, Index count, const Box<T>& out, T* grid) const {
+    const Rows<T> to = fft::grid_rows(grid + first * pitch_, pitch_);
+    if (matrix_)
+      fft::store_rows<T>(to, count, 0, columns(), row, twiddles(band));
+    else
+      fft::store_rows<T>(to, count, out.first(axes_ - 1), end_column(out), row, fft::NoTwiddles{});
   }
 
   // The grid cut into columns along an axis: function(index, first, end) for all of them, `together` groups of lanes at
@@ -247,7 +288,7 @@ class Tile {
   }
 
   // From an array to the grid, transformed along all axes but the last.
-  void forward(const Box<const T>& box, T* grid) const {
+  void forward(const Box<const T>& box, const T* weights, T* grid) const {
     Index from[most_axes] = {}, end[most_axes];
     for (int b = 0; b < axes_; ++b) end[b] = matrix_ ? length_[b] : box.end(b, length_[b]);
     const Index n = length_[0];
@@ -259,7 +300,7 @@ class Tile {
         const auto upper = run_of(box, index, j, first, a), lower = run_of(box, index, j + n, first, b);
         T* to = strip + j * width<T>;
         for (Index c = 0; c < last - first; c += lanes, to += n * width<T>)
-          store_element(to, Complex<T>{upper.load_from(a + c), lower.load_from(b + c)} * everywhere(weights_ + 2 * j));
+          store_element(to, Complex<T>{upper.load_from(a + c), lower.load_from(b + c)} * everywhere(weights + 2 * j));
       }
       for (Index c = first; c < last; c += lanes)
         fft::transform(down_.plan(), false, strip + (c - first) / lanes * n * width<T>, 1, grid + begin_of(index, c),
@@ -326,7 +367,7 @@ class Tile {
   SharedTurns turns_;
   SharedPlan<T> down_, across_;
   Index length_[most_axes], rows_, pitch_;
-  T *weights_, *twiddles_ = nullptr;
+  T *weights_, *kernel_weights_, *twiddles_ = nullptr;
 };
 
 }  // namespace

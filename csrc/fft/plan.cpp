@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 
 namespace fastdl::fft {
 namespace {
@@ -97,6 +102,7 @@ std::vector<Root> transform(const std::vector<Root>& x, const std::vector<Root>&
 
 template <class T>
 struct Tables {
+  static constexpr int keep_up_to = 18;  // a few MB of tables
   Plan<T> value{};
   std::vector<T> numbers[40], half_turns;
   std::unique_ptr<SharedPlan<T>> inner;
@@ -146,6 +152,7 @@ struct Tables {
 };
 
 struct TurnTables {
+  static constexpr int keep_up_to = 34;  // the same: there are about twice the root of the order
   Turns value{};
   std::vector<double> coarse, fine;
 
@@ -158,7 +165,8 @@ struct TurnTables {
   }
 };
 
-// The tables lately used, by size. One in use is never dropped, so pointers into it stay valid.
+// The tables lately used, by size, but for very large ones. One in use is never dropped, so pointers into it stay
+// valid.
 template <class Built>
 class Cache {
  public:
@@ -178,23 +186,25 @@ class Cache {
   void give_back(const Value* value) {
     std::unique_ptr<Built> dropped[2];  // destroyed after the lock, as their plans are given back in turn
     const std::lock_guard lock(mutex_);
-    for (Entry& entry : entries_)
-      if (&entry.built->value == value) --entry.users;
-    for (auto& place : dropped)
-      if (entries_.size() > most && entries_.back().users == 0) {
-        place = std::move(entries_.back().built);
-        entries_.pop_back();
-      }
+    const auto at = std::find_if(entries_.begin(), entries_.end(), [&](Entry& e) { return &e.built->value == value; });
+    if (--at->users == 0 && at->size > largest) drop(at, dropped[0]);
+    if (entries_.size() > most && entries_.back().users == 0) drop(std::prev(entries_.end()), dropped[1]);
   }
 
  private:
   static constexpr std::size_t most = 64;
+  static constexpr Index largest = Index{1} << Built::keep_up_to;
 
   struct Entry {
     Index size;
     int users;
     std::unique_ptr<Built> built;
   };
+
+  void drop(typename std::list<Entry>::iterator entry, std::unique_ptr<Built>& to) {
+    to = std::move(entry->built);
+    entries_.erase(entry);
+  }
 
   Entry* find(Index size) {
     const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.size == size; });
@@ -212,10 +222,15 @@ class Cache {
   std::list<Entry> entries_;
 };
 
-// Never destroyed: a thread may still run while the process exits.
+// Never destroyed: a thread may still run while the process exits. A forked child starts over, since the mutex may have
+// been held by a thread that it does not have.
 template <class Built>
 Cache<Built>& cache() {
-  static auto* const one = new Cache<Built>;
+  static auto* one = new Cache<Built>;
+#if !defined(_WIN32)
+  static const int once = pthread_atfork(nullptr, nullptr, [] { one = new Cache<Built>; });
+  (void)once;
+#endif
   return *one;
 }
 

@@ -1,5 +1,5 @@
-// Convolution and correlation: the bodies at every level this machine can run, and the entry with its modes, strides
-// and checks, against sums in long double.
+// Convolution and correlation, of arrays and of network layers: the bodies at every level this machine can run, and the
+// entry with its modes, strides and checks, against sums in long double.
 //
 // A direct sum of n products is off by at most n roundings of the sum of their sizes. Transforms of N numbers spread
 // their error over all of them alike: a few roundings for each of log2 N steps, which add up as a random walk, relative
@@ -14,6 +14,7 @@
 
 #include "check.hpp"
 #include "conv/blocks.hpp"
+#include "conv/fft_bodies.hpp"
 #include "core/threads.hpp"
 #include "fastdl/conv_signal.hpp"
 
@@ -21,10 +22,13 @@
 namespace fastdl::conv::wide {
 FASTDL_SIGNAL_TYPE(float)
 FASTDL_SIGNAL_TYPE(double)
+FASTDL_FFT_CORRELATE_TYPE(float)
+FASTDL_FFT_CORRELATE_TYPE(double)
 }  // namespace fastdl::conv::wide
 #endif
 
-#define TEST_LEVEL(level) {#level, fastdl::conv::level::direct, fastdl::conv::level::by_transforms}
+#define TEST_LEVEL(level) \
+  {#level, fastdl::conv::level::direct, fastdl::conv::level::by_transforms, fastdl::conv::level::fft_correlate}
 #include "levels.hpp"
 
 using namespace fastdl;
@@ -47,6 +51,7 @@ struct Level {
   std::string name;
   void (*direct)(const Signal<T>&);
   void (*by_transforms)(const Signal<T>&, const Blocks&);
+  void (*fft_correlate)(const T*, Index, Index, const Index*, int, const T*, Index, const Index*, T*);
 };
 
 template <class T>
@@ -121,7 +126,7 @@ void expected(const Array<T>& f, const Array<T>& h, const Sizes& i, const Sizes&
 }
 
 struct Errors {
-  double direct = 0, transformed = 0;  // as shares of their bounds
+  double direct = 0, transformed = 0, layer = 0;  // as shares of their bounds
 };
 
 template <class T>
@@ -186,6 +191,49 @@ void test_bodies(const Level<T>& level, const Sizes& f_sizes, const Sizes& h_siz
         worst_transformed);
   worst.direct = std::max(worst.direct, worst_direct);
   worst.transformed = std::max(worst.transformed, worst_transformed);
+}
+
+// A layer against its sums; the error is that of transforms of at most 4 times its size, summed over the channels. The
+// same for any number of threads.
+template <class T>
+void test_layer(const Level<T>& level, Index images, Index channels, Index outputs, const Sizes& size,
+                const Sizes& kernel, Errors& worst) {
+  const auto joined = [](Index a, Index b, const Sizes& rest) {
+    Sizes sizes{a, b};
+    sizes.insert(sizes.end(), rest.begin(), rest.end());
+    return sizes;
+  };
+  Sizes out_size;
+  for (std::size_t a = 0; a < size.size(); ++a) out_size.push_back(size[a] - kernel[a] + 1);
+  const auto x = Array<T>(joined(images, channels, size)).randomize();
+  const auto w = Array<T>(joined(outputs, channels, kernel)).randomize();
+  Array<T> out(joined(images, outputs, out_size)), again(out.sizes);
+  const auto run = [&](int threads, Array<T>& to) {
+    core::set_thread_limit(threads);
+    level.fft_correlate(x.data.data(), images, channels, size.data(), int(size.size()), w.data.data(), outputs,
+                        kernel.data(), to.data.data());
+    core::set_thread_limit(0);
+  };
+  run(1, out);
+  run(3, again);
+  CHECK(out.data == again.data, "%s layer with 3 threads", level.name.c_str());
+  double wrong = 0;
+  each(out.sizes, [&](const Sizes& i) {
+    long double sum = 0;
+    each(joined(1, channels, kernel), [&](const Sizes& t) {
+      Sizes from = t, tap = t;
+      from[0] = i[0];
+      tap[0] = i[1];
+      for (std::size_t a = 2; a < i.size(); ++a) from[a] = i[a] + t[a];
+      sum += static_cast<long double>(x.at(from)) * w.at(tap);
+    });
+    wrong = std::max(wrong, double(std::fabs(out.at(i) - sum)));
+  });
+  // Numbers are normal: what is summed for a result has the norm sqrt(channels * kernel).
+  const double bound = 8 * precision<T> * std::sqrt(std::log2(4.0 * double(count_of(size))) + 2) *
+                       std::sqrt(double(channels * count_of(kernel)));
+  CHECK(wrong <= bound, "%s layer %d -> %d: %g of %g", level.name.c_str(), int(channels), int(outputs), wrong, bound);
+  worst.layer = std::max(worst.layer, bound == 0 ? 0 : wrong / bound);
 }
 
 template <class T>
@@ -383,9 +431,16 @@ void test_type() {
       test_bodies(level, {3000}, {700}, {3699}, {0}, worst);
       test_bodies(level, {90, 70}, {40, 30}, {129, 99}, {0, 0}, worst);
     }
+    test_layer(level, 1, 1, 1, {1}, {1}, worst);
+    test_layer(level, 2, 3, 5, {40}, {9}, worst);
+    test_layer(level, 3, 2, 2, {30, 21}, {7, 7}, worst);
+    test_layer(level, 1, 0, 2, {5, 6}, {2, 2}, worst);
+    test_layer(level, 1, 3, 3, {9, 8, 10}, {3, 8, 2}, worst);
+    if (!quick) test_layer(level, 2, 5, 4, {50, 60}, {11, 5}, worst);
     if (!smoke) test_threads(level);
-    std::printf("%s %s: %s, errors up to %.2f (direct) and %.2f (transforms) of their bounds\n", level.name.c_str(),
-                sizeof(T) == 4 ? "f32" : "f64", failed == before ? "ok" : "FAILED", worst.direct, worst.transformed);
+    std::printf("%s %s: %s, errors up to %.2f (direct), %.2f (transforms) and %.2f (layers) of their bounds\n",
+                level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64", failed == before ? "ok" : "FAILED", worst.direct,
+                worst.transformed, worst.layer);
   }
   const Sizes shapes[][2] = {{{}, {}},
                              {{1}, {1}},
