@@ -3,9 +3,8 @@
 // Times are modelled in ns, from measurements in float32 on one thread of a Zen 3 with AVX2; other types and levels
 // change all of them about alike, and only their order matters.
 //   direct: 0.036 to 0.039 a product along rows of 300 and 1000 taps; 3 x 3 and 5 x 5 take about 1 more a result
-//   transforms, there or back, of a complex number: fft::cost, divided by the lanes, and for loads, transposes,
-//   twiddles
-//     and products 1.5 to 2.3 up to 64K numbers, 3 to 4 up to 512K, 5 from there on
+//   transforms: for each complex number, there or back, fft::cost divided by the lanes; and for loads, transposes,
+//   twiddles and products 1.5 to 2.3 up to 64K numbers, 3 to 4 up to 512K, 5 from there on
 #pragma once
 
 #include <algorithm>
