@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+import fastdl
 from cases import gram as cases
 from cases import layouts, wide
+from cases.gram_gradients import gradient_tolerance
 from fastdl import gram
 from fastdl._kernels import KERNELS
 from fastdl.reference import gram as reference
@@ -163,25 +165,101 @@ class TestGradients:
         assert np.all(np.abs(found.Y - expected) <= allowed)
         assert found.v.shape == (4,)
 
+    @TRIED
+    @pytest.mark.parametrize("alone", [False, True], ids=["two sets", "one set"])
+    @pytest.mark.parametrize("n, m, d, p", [(5, 150, 19, 1), (53, 7, 6, 5)])
+    def test_like_the_reference_in_float64(self, native_level, dtype, rng, name, params, alone, n, m, d, p):
+        X, Y = cases.samples(name, rng, n, d, dtype), cases.samples(name, rng, m, d, dtype)
+        X, Y = (np.concatenate((X, Y)), None) if alone else (X, Y)
+        v, grad = (rng.standard_normal((count, p)).astype(dtype) for count in (len(X) if alone else m, len(X)))
+        found = gram.matvec_vjp(X, v, grad, Y, name, **params)
+        with fastdl.backend("reference"):
+            wide_Y = None if alone else Y.astype(np.float64)
+            expected = gram.matvec_vjp(*(a.astype(np.float64) for a in (X, v, grad)), wide_Y, name, **params)
+        for_X, for_Y, for_gamma = gradient_tolerance(name, X, v, grad, Y, **params)
+        assert found.X.dtype == dtype and np.all(np.linalg.norm(found.X - expected.X, axis=1) <= for_X)
+        assert alone or np.all(np.linalg.norm(found.Y - expected.Y, axis=1) <= for_Y)
+        assert for_gamma is None or abs(found.gamma - expected.gamma) <= for_gamma
+        tolerance = cases.kernel_tolerance(name, X, Y, **params)
+        K = np.abs(cases.kernel_expected(name, X, Y, **params)).astype(np.float64)
+        allowed = (tolerance + (len(X) + 2) * np.finfo(dtype).eps * K).T @ np.abs(grad)
+        assert np.all(np.abs(found.v - expected.v) <= allowed)
+
+    @TRIED
+    def test_any_number_of_threads_and_any_layout_give_the_same_bits(
+        self, native_level, dtype, rng, keep_threads, name, params
+    ):
+        n, m, d, p = 301, 270, 37, 3
+        X, Y = cases.samples(name, rng, n, d, dtype), cases.samples(name, rng, m, d, dtype)
+        v, grad = rng.standard_normal((m, p)).astype(dtype), rng.standard_normal((n, p)).astype(dtype)
+
+        def bits(*arrays):
+            found = gram.matvec_vjp(*arrays, name, **params)
+            return [
+                getattr(found, part) if part == "gamma" else getattr(found, part).tobytes() for part in found._fields
+            ]
+
+        fastdl.set_num_threads(1)
+        expected = bits(X, v, grad, Y)
+        for count in (2, 5):
+            fastdl.set_num_threads(count)
+            assert bits(X, v, grad, Y) == expected
+        padded = np.zeros((n, 2 * d), dtype)
+        padded[:, ::2] = X
+        # Lengths of rows are summed in another order where features lie apart: only the products are the same.
+        if name in ("linear", "polynomial", "sigmoid", "geometric", "laplacian", "chi2", "additive_chi2", "sinc"):
+            assert bits(padded[:, ::2], v[::-1][::-1], np.asfortranarray(grad), np.asfortranarray(Y)) == expected
+
     @ALL
-    def test_float32_is_close_and_blocks_change_little(self, level, rng, name, monkeypatch):
+    def test_rows_are_independent_and_parts_add_up(self, native_level, rng, name):
+        X, Y = (cases.samples(name, rng, n, 9, np.float64) for n in (50, 300))
+        v, grad = rng.standard_normal((300, 2)), rng.standard_normal((50, 2))
+        whole = gram.matvec_vjp(X, v, grad, Y, name)
+        np.testing.assert_array_equal(gram.matvec_vjp(X[7:20], v, grad[7:20], Y, name).X, whole.X[7:20])
+        parts = [gram.matvec_vjp(X, v[part], grad, Y[part], name) for part in (slice(0, 111), slice(111, 300))]
+        size = np.abs(whole.X).max()
+        np.testing.assert_allclose(parts[0].X + parts[1].X, whole.X, rtol=0, atol=1e-11 * size)
+        np.testing.assert_allclose(np.concatenate([part.v for part in parts]), whole.v, rtol=1e-11, atol=1e-10)
+
+    @ALL
+    def test_blocks_of_the_reference_change_little(self, rng, name, monkeypatch):
         from fastdl.reference import gram_gradients
 
-        X, Y = (cases.samples(name, rng, n, 6, np.float32) for n in (40, 30))
-        v, grad = rng.standard_normal((30, 2)).astype(np.float32), rng.standard_normal((40, 2)).astype(np.float32)
-        whole = gram.matvec_vjp(X.astype(float), v, grad, Y, name)
-        found = gram.matvec_vjp(X, v, grad, Y, name)
-        monkeypatch.setattr(gram_gradients, "_BLOCK", 1)
-        blocked = gram.matvec_vjp(X.astype(float), v, grad, Y, name)
+        X, Y = (cases.samples(name, rng, n, 6, np.float64) for n in (40, 30))
+        v, grad = rng.standard_normal((30, 2)), rng.standard_normal((40, 2))
+        with fastdl.backend("reference"):
+            whole = gram.matvec_vjp(X, v, grad, Y, name)
+            monkeypatch.setattr(gram_gradients, "_BLOCK", 1)
+            blocked = gram.matvec_vjp(X, v, grad, Y, name)
         for part in ("X", "Y", "v", "gamma"):
             expected = getattr(whole, part)
-            if expected is None:
-                continue
-            size = np.abs(expected).max()
-            np.testing.assert_allclose(getattr(blocked, part), expected, rtol=0, atol=1e-12 * size)
-            # K itself has a relative error of 1e-5 at most, and 70 of its entries are added.
-            np.testing.assert_allclose(getattr(found, part), expected, rtol=0, atol=70 * 1e-5 * size)
-            assert part == "gamma" or getattr(found, part).dtype == np.float32
+            if expected is not None:
+                found, size = getattr(blocked, part), np.abs(expected).max()
+                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * size)
+
+    def test_close_samples_far_from_the_others(self, native_level):
+        """Differences count, not the samples: a unit vector towards the neighbour, whatever its distance."""
+        for dtype, gap in ((np.float32, 2.0**-12), (np.float64, 2.0**-40)):
+            X = np.array([[100.0, 0, 0, 0, 0, 0, 0, 0, 0, 3]], dtype)
+            Y = X.copy()
+            Y[0, 9] += gap
+            far = np.concatenate((Y, -X))
+            found = gram.matvec_vjp(X, np.ones(2, dtype), np.ones(1, dtype), far, "matern", nu=0.5)
+            # e^-r of the neighbour; the other one is 200 away.
+            np.testing.assert_allclose(found.X[0], [0] * 9 + [np.exp(-gap)], rtol=1e-5, atol=1e-6)
+
+    def test_nan_stays_with_its_pairs(self, native_level, dtype, rng):
+        X, Y = (cases.samples("chi2", rng, n, 5, dtype) for n in (9, 7))
+        v, grad = rng.standard_normal((7, 2)).astype(dtype), rng.standard_normal((9, 2)).astype(dtype)
+        for name in KERNELS:
+            clean = gram.matvec_vjp(X, v, grad, Y, name)
+            broken = X.copy()
+            broken[3, 2] = np.nan
+            found = gram.matvec_vjp(broken, v, grad, Y, name)
+            # One of linear does not look at x, and an elementwise one only at the same feature.
+            assert np.any(np.isnan(found.X[3])) or name == "linear"
+            np.testing.assert_array_equal(np.delete(found.X, 3, 0), np.delete(clean.X, 3, 0))
+            assert np.all(np.any(np.isnan(found.Y), axis=1)) and np.all(np.isnan(found.v))
 
     def test_where_there_is_no_gradient_it_is_zero(self, level):
         X = np.array([[1.0, 2.0]])
@@ -202,12 +280,34 @@ class TestGradients:
             found = gram.matvec_vjp(zero, one, one, zero.copy(), name)
             assert np.all(found.X == 0) and np.all(found.Y == 0), name
 
-    def test_empty(self, level):
-        for n, m, d in [(0, 3, 2), (3, 0, 2), (3, 4, 0)]:
+    @pytest.mark.parametrize("name", ["cosine", "arc_cosine", "nngp", "ntk"])
+    def test_zero_and_parallel_samples(self, native_level, dtype, rng, name):
+        X, Y = rng.standard_normal((5, 6)).astype(dtype), rng.standard_normal((6, 6)).astype(dtype)
+        X[0] = Y[0] = 0
+        Y[1], Y[2], Y[3] = X[1], 2 * X[2], -X[3]
+        v, grad = rng.standard_normal((6, 2)).astype(dtype), rng.standard_normal((5, 2)).astype(dtype)
+        tried = {"cosine": [{}], "arc_cosine": [{"order": order} for order in range(3)]}
+        layers = [{"depth": depth, "b_std": bias, "w_std": 1.3} for depth in (0, 1, 2, 4) for bias in (0, 0.5)]
+        for params in tried.get(name, layers):
+            found = gram.matvec_vjp(X, v, grad, Y, name, **params)
+            with fastdl.backend("reference"):
+                expected = gram.matvec_vjp(*(a.astype(np.float64) for a in (X, v, grad, Y)), name, **params)
+            # Angles are known to 1e-5 and 1e-12, and none but those of parallel samples are small here.
+            for part in ("X", "Y", "v"):
+                size = np.abs(getattr(expected, part)).max()
+                error = np.abs(getattr(found, part) - getattr(expected, part)).max()
+                assert error <= 2 * cases.distance_error(dtype, 6) * size, (part, params)
+
+    def test_empty(self, level, dtype):
+        for n, m, d, p in [(0, 3, 2, 1), (3, 0, 2, 1), (3, 4, 0, 1), (3, 4, 2, 0), (0, 0, 0, 0)]:
+            X, Y, v, grad = (np.ones(shape, dtype) / 4 for shape in ((n, d), (m, d), (m, p), (n, p)))
             for name in KERNELS:
-                found = gram.matvec_vjp(np.ones((n, d)) / 4, np.ones(m), np.ones(n), np.ones((m, d)) / 4, name)
-                assert found.X.shape == (n, d) and found.Y.shape == (m, d) and found.v.shape == (m,)
-                assert np.all(np.isfinite(found.X)) and np.all(np.isfinite(found.Y))
+                found = gram.matvec_vjp(X, v, grad, Y, name)
+                assert found.X.shape == (n, d) and found.Y.shape == (m, d) and found.v.shape == (m, p)
+                if 0 in (n, m, p):
+                    assert np.all(found.X == 0) and np.all(found.Y == 0) and np.all(found.v == 0)
+                    assert found.gamma in (0, None)
+                assert gram.matvec_vjp(X, grad, grad, None, name).X.shape == (n, d)
 
     def test_errors(self, level):
         X, v = np.ones((4, 3)), np.ones(4)

@@ -12,8 +12,18 @@ namespace fastdl::bindings {
 
 namespace py = pybind11;
 
-void register_gram(py::module_& module);
+void register_conv(py::module_& module);
 void register_conv_signal(py::module_& conv);
+void register_gram(py::module_& module);
+
+// f(T{}) in the type of the array. (What is neither float32 nor float64 is refused where the array is read.)
+template <class Function>
+void in_type_of(const py::array& array, const Function& f) {
+  if (array.itemsize() == 4)
+    f(float{});
+  else
+    f(double{});
+}
 
 template <class T>
 void check_aligned(const py::array& array, const char* name) {

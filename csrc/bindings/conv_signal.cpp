@@ -55,18 +55,17 @@ void define(py::module_& module, const char* name, const Function& function) {
       name,
       [function](const py::array& f, const py::array& h, const std::string& mode_name, const std::string& method_name,
                  const py::array& out) {
-        const auto mode = by_name<conv::Mode>(
-            "mode", mode_name,
-            {{"full", FASTDL_FULL}, {"same", FASTDL_SAME}, {"valid", FASTDL_VALID}, {"circular", FASTDL_CIRCULAR}});
+        const auto mode = by_name<conv::Mode>("mode", mode_name,
+                                              {{"full", FASTDL_MODE_FULL},
+                                               {"same", FASTDL_MODE_SAME},
+                                               {"valid", FASTDL_MODE_VALID},
+                                               {"circular", FASTDL_MODE_CIRCULAR}});
         const auto method = by_name<conv::Method>("method", method_name,
                                                   {{"auto", FASTDL_METHOD_AUTO},
                                                    {"direct", FASTDL_METHOD_DIRECT},
                                                    {"fft", FASTDL_METHOD_FFT},
                                                    {"overlap_add", FASTDL_METHOD_OVERLAP_ADD}});
-        if (f.itemsize() == 4)
-          run<float>(function, f, h, mode, method, out);
-        else
-          run<double>(function, f, h, mode, method, out);
+        in_type_of(f, [&](auto zero) { run<decltype(zero)>(function, f, h, mode, method, out); });
       },
       py::arg("f"), py::arg("h"), py::arg("mode"), py::arg("method"), py::arg("out"));
 }

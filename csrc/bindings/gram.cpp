@@ -26,15 +26,6 @@ void compute(const gram::Kernel& kernel, const py::array& X, const Other& Y, con
     gram::gram(kernel, x, y, k);
 }
 
-// f(T{}) in the type of the array. (What is neither float32 nor float64 is refused where the array is read.)
-template <class Function>
-void in_type_of(const py::array& array, const Function& f) {
-  if (array.itemsize() == 4)
-    f(float{});
-  else
-    f(double{});
-}
-
 // The kernels by name, with their parameters in the order in which the functions take them.
 struct Entry {
   const char* name;
@@ -300,6 +291,19 @@ void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::i
     throw_on_error(fastdl_gram_sparse_f64(&kernel, &x, &y, symmetric, &k));
 }
 
+template <class T>
+double matvec_vjp(const gram::Kernel& kernel, const py::array& X, const py::array& v, const py::array& grad,
+                  const Other& Y, const py::array& dX, const Other& dY, const py::array& dv) {
+  if (Y.has_value() != dY.has_value()) throw py::value_error("dY: expected one with Y and none without");
+  const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x;
+  const auto right = matrix<const T>(v, "v"), g = matrix<const T>(grad, "grad");
+  const auto dx = matrix<T>(dX, "dX"), dright = matrix<T>(dv, "dv"), dy = dY ? matrix<T>(*dY, "dY") : dx;
+  const bool alone = !Y;
+  const py::gil_scoped_release release;
+  return alone ? gram::matvec_vjp(kernel, x, right, g, dx, dright)
+               : gram::matvec_vjp(kernel, x, y, right, g, dx, dy, dright);
+}
+
 }  // namespace
 
 void register_gram(py::module_& module) {
@@ -354,6 +358,14 @@ void register_gram(py::module_& module) {
            [](const py::array& Q, const py::array& K, const py::array& V, double scale, const py::array& out) {
              in_type_of(Q, [&](auto zero) { softmax<decltype(zero)>(Q, K, V, scale, out); });
            });
+  gram.def("matvec_vjp", [](const py::array& X, const py::array& v, const py::array& grad, const Other& Y,
+                            const std::string& name, const py::dict& parameters, const py::array& dX, const Other& dY,
+                            const py::array& dv) {
+    const Chosen chosen(name, parameters);
+    double gamma = 0;
+    in_type_of(X, [&](auto zero) { gamma = matvec_vjp<decltype(zero)>(chosen.on(X), X, v, grad, Y, dX, dY, dv); });
+    return gamma;
+  });
 }
 
 }  // namespace fastdl::bindings

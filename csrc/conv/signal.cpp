@@ -172,19 +172,19 @@ void window(const char* name, fastdl_convolution_mode mode, const Sizes& f, cons
     if (f[a] > INT64_MAX / 64 - h[a])
       core::fail(name, "a result within the address space", "sizes " + text_of(f) + " and " + text_of(h));
     switch (mode) {
-      case FASTDL_FULL:
+      case FASTDL_MODE_FULL:
         size.push_back(empty ? 0 : f[a] + h[a] - 1);
         offset.push_back(0);
         break;
-      case FASTDL_SAME:
+      case FASTDL_MODE_SAME:
         size.push_back(f[a]);
         offset.push_back((h[a] - 1) / 2);
         break;
-      case FASTDL_VALID:
+      case FASTDL_MODE_VALID:
         size.push_back(empty ? 0 : std::abs(f[a] - h[a]) + 1);
         offset.push_back(std::min(f[a], h[a]) - 1);
         break;
-      case FASTDL_CIRCULAR:
+      case FASTDL_MODE_CIRCULAR:
         size.push_back(f[a]);
         offset.push_back(std::min(f[a], h[a]) - 1);
         break;
@@ -192,7 +192,7 @@ void window(const char* name, fastdl_convolution_mode mode, const Sizes& f, cons
         core::fail(name, "a mode", std::to_string(static_cast<int>(mode)));
     }
   }
-  if (mode == FASTDL_VALID && !f_larger && !h_larger)
+  if (mode == FASTDL_MODE_VALID && !f_larger && !h_larger)
     core::fail(name, "one of f and h at least as large as the other along every axis for valid",
                text_of(f) + " and " + text_of(h));
 }
@@ -242,7 +242,7 @@ void compute(const char* name, const Array* f_array, const Array* h_array, bool 
   };
   if (f.count() == 0 || h.count() == 0) return write(out, [](Index) { return T(0); });
 
-  if (mode == FASTDL_CIRCULAR) {
+  if (mode == FASTDL_MODE_CIRCULAR) {
     h = folded(h, f.sizes, scratch);
     Sizes first, extended;
     for (std::size_t a = 0; a < size.size(); ++a) {

@@ -39,25 +39,29 @@ using Kernel = fastdl_kernel;
 // center, dependence: of Gram matrices; hsic, or aligned, cka
 // feature_gram, empirical_ntk: products of the rows of maps and of Jacobians
 // sparse:  K of sparse rows x and y, the latter by its columns; linear, polynomial, rbf and cosine
-#define FASTDL_GRAM_TYPE(T)                                                                                       \
-  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,             \
-            const Matrix<T>& k);                                                                                  \
-  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                     \
-  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v, \
-              const Matrix<T>& out);                                                                              \
-  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,        \
-               const Matrix<T>& out);                                                                             \
-  void distance(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,         \
-                const Matrix<T>& out);                                                                            \
-  void invariant(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,        \
-                 const std::int64_t* orders, std::int64_t count, bool group, const Matrix<T>& k);                 \
-  void center(const Matrix<const T>& k, const Matrix<T>& out);                                                    \
-  void dependence(const Matrix<const T>& k, const Matrix<const T>& l, bool unbiased, bool aligned, T* out);       \
-  void feature_gram(const T* x, std::int64_t samples, std::int64_t channels, std::int64_t positions, bool center, \
-                    T* out);                                                                                      \
-  void empirical_ntk(const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric, const Matrix<T>& k);     \
-  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,       \
-              const Matrix<T>& k);
+// matvec_vjp: gradients of sum grad * (K v) by x, y, v and gamma; y and dy null mean that y is x
+#define FASTDL_GRAM_TYPE(T)                                                                                           \
+  void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
+            const Matrix<T>& k);                                                                                      \
+  void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                         \
+  void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v,     \
+              const Matrix<T>& out);                                                                                  \
+  void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,            \
+               const Matrix<T>& out);                                                                                 \
+  void distance(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,             \
+                const Matrix<T>& out);                                                                                \
+  void invariant(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,            \
+                 const std::int64_t* orders, std::int64_t count, bool group, const Matrix<T>& k);                     \
+  void center(const Matrix<const T>& k, const Matrix<T>& out);                                                        \
+  void dependence(const Matrix<const T>& k, const Matrix<const T>& l, bool unbiased, bool aligned, T* out);           \
+  void feature_gram(const T* x, std::int64_t samples, std::int64_t channels, std::int64_t positions, bool center,     \
+                    T* out);                                                                                          \
+  void empirical_ntk(const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric, const Matrix<T>& k);         \
+  void sparse(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,           \
+              const Matrix<T>& k);                                                                                    \
+  void matvec_vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& v, \
+                  const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy, const Matrix<T>& dv,         \
+                  double& gamma);
 
 #define FASTDL_GRAM_BODIES(level) \
   namespace level {               \

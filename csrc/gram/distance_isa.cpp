@@ -2,7 +2,7 @@
 // that of the kernel, k(x, x) + k(y, y) - 2 k(x, y).
 #include "gemm/engine.hpp"
 #include "gram/bodies.hpp"
-#include "gram/kernels.hpp"
+#include "gram/diagonal.hpp"
 
 namespace fastdl::gram::FASTDL_LEVEL {
 namespace {
@@ -35,19 +35,17 @@ struct Distance {
 };
 
 template <class T>
-const T* diagonal_of(const Kernel& kernel, const Matrix<const T>& x, Arrays<T>& arrays) {
-  T* to = arrays.make(x.rows + simd::lanes<T>);
-  diagonal(kernel, x, to, 1);
-  for (int i = 0; i < simd::lanes<T>; ++i) to[x.rows + i] = 0;
-  return to;
-}
-
-template <class T>
 void distance_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,
                  const Matrix<T>& out) {
   Arrays<T> arrays;
-  const T* of_x = diagonal_of(kernel, x, arrays);
-  const T* of_y = symmetric ? of_x : diagonal_of(kernel, y, arrays);
+  const auto own = [&](const Matrix<const T>& rows) {
+    T* to = arrays.make(rows.rows + simd::lanes<T>);
+    diagonal_of<T>(kernel, rows, to, 1);
+    for (int i = 0; i < simd::lanes<T>; ++i) to[rows.rows + i] = 0;
+    return to;
+  };
+  const T* of_x = own(x);
+  const T* of_y = symmetric ? of_x : own(y);
   Rows<T> rows(x, y, symmetric);
   const gemm::Output<T> output{out.data, out.row_stride, out.col_stride};
   with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {

@@ -29,11 +29,11 @@ T trusted_share(Index features) {
 template <class T>
 struct Polynomial {
   T gamma, coef0, degree;
-  int whole;  // the degree, if it is a small whole number, else 0
+  int whole;  // the degree, if it is a small whole number, else -1
 
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const {
     const Vec<T> base = simd::fma(sum, broadcast(gamma), broadcast(coef0));
-    if (!whole) return real_power(base);
+    if (whole < 0) return real_power(base);
     Vec<T> result = whole & 1 ? base : broadcast(T(1)), square = base;
     for (int rest = whole >> 1; rest; rest >>= 1) {
       square *= square;
@@ -117,12 +117,15 @@ struct OfProducts {
   const T* weight;
 
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    return function(squared(sum, row, column));
+  }
+
+  FASTDL_INLINE Vec<T> squared(Vec<T> sum, Index row, Index column) const {
     const Vec<T> total = load(y_squared + column) + x_squared[row];
-    Vec<T> squared = simd::fma(sum, broadcast(T(-2)), total);
+    const Vec<T> found = simd::fma(sum, broadcast(T(-2)), total);
     // A length beyond the range of T says nothing of the distance either. (Past the last column lengths are NaN.)
-    const auto doubtful = (squared < total * share) | (total == broadcast(T(__builtin_inf())));
-    if (__builtin_expect(simd::any(doubtful), 0)) squared = summed_anew(squared, (Vec<T>)doubtful, row, column);
-    return function(squared);
+    const auto doubtful = (found < total * share) | (total == broadcast(T(__builtin_inf())));
+    return __builtin_expect(simd::any(doubtful), 0) ? summed_anew(found, (Vec<T>)doubtful, row, column) : found;
   }
 
   // The product of a row with itself, as centred.
@@ -339,7 +342,6 @@ struct ReluNetwork {
     return load(values);
   }
 
- private:
   // S <- w2 S + b2. In terms that do not cancel: Sxx Syy - S^2 grows by w2 b2 ((|x| - |y|)^2 + 2 |x||y| (1 - cos)).
   FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, Vec<T>& x, Vec<T>& y, Vec<T>& theta) const {
     const Vec<T> apart = x - y, before = x * y;

@@ -75,7 +75,7 @@ T finite(double value) {
 template <class T>
 Polynomial<T> polynomial_of(const Kernel& kernel) {
   const bool whole = kernel.degree <= 1024 && kernel.degree == double(int(kernel.degree));
-  return {finite<T>(kernel.gamma), finite<T>(kernel.coef0), T(kernel.degree), whole ? int(kernel.degree) : 0};
+  return {finite<T>(kernel.gamma), finite<T>(kernel.coef0), T(kernel.degree), whole ? int(kernel.degree) : -1};
 }
 
 template <class T, class Function, class Run>

@@ -1,4 +1,4 @@
-// Square transposes in registers: lanes x lanes values, log2(lanes) steps of two-operand shuffles.
+// Shuffles of whole vectors. Square transposes in registers: lanes x lanes values, log2(lanes) steps of two operands.
 #pragma once
 
 #include <utility>
@@ -26,6 +26,34 @@ FASTDL_INLINE void transpose(Vec<T> (&rows)[lanes<T>]) {
       if ((i & Step) == 0) exchange<T, Step>(rows[i], rows[i + Step], std::make_integer_sequence<int, lanes<T>>{});
     transpose<T, 2 * Step>(rows);
   }
+}
+
+// Every second lane of a, then of b: the even ones, or the odd ones.
+template <class T, int First, int... Lane>
+FASTDL_INLINE Vec<T> every_second(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {
+  return __builtin_shufflevector(a, b, (2 * Lane + First)...);
+}
+template <class T>
+FASTDL_INLINE Vec<T> even_lanes(Vec<T> a, Vec<T> b) {
+  return every_second<T, 0>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+template <class T>
+FASTDL_INLINE Vec<T> odd_lanes(Vec<T> a, Vec<T> b) {
+  return every_second<T, 1>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+
+// The lanes of a and b by turns: their first halves, or their second halves.
+template <class T, int First, int... Lane>
+FASTDL_INLINE Vec<T> by_turns(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {
+  return __builtin_shufflevector(a, b, (First + Lane / 2 + (Lane % 2) * lanes<T>)...);
+}
+template <class T>
+FASTDL_INLINE Vec<T> low_by_turns(Vec<T> a, Vec<T> b) {
+  return by_turns<T, 0>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+template <class T>
+FASTDL_INLINE Vec<T> high_by_turns(Vec<T> a, Vec<T> b) {
+  return by_turns<T, lanes<T> / 2>(a, b, std::make_integer_sequence<int, lanes<T>>{});
 }
 
 }  // namespace

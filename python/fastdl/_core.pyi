@@ -95,6 +95,18 @@ class _Gram(ModuleType):
         symmetric: bool,
         out: _Floats,
     ) -> None: ...
+    @staticmethod
+    def matvec_vjp(
+        X: _Floats,
+        v: _Floats,
+        grad: _Floats,
+        Y: _Floats | None,
+        kernel: str,
+        parameters: _Parameters,
+        dX: _Floats,
+        dY: _Floats | None,
+        dv: _Floats,
+    ) -> float: ...
 
 gram: _Gram
 

@@ -198,7 +198,7 @@ class Operation:
         self.arguments = tuple(argument.rstrip("?") for argument in arguments)
         self._required = [index for index, argument in enumerate(arguments) if index and not argument.endswith("?")]
         self._reference: Callable[..., Array] | None = None
-        self.native: Callable[..., None] | None = None if core is None else self._find(core)
+        self.native: Callable[..., Any] | None = None if core is None else self._find(core)
         self._hosts = _HOST_BACKENDS if core is None or self.native is not None else _WITHOUT_KERNEL
 
     def _find(self, module: Any) -> Any:
@@ -302,6 +302,17 @@ class Call:
             self.operation.native(*self.arrays, *parameters, result)  # type: ignore[misc]
             return result if self.library is NUMPY else self.library.wrap(result, self.like)
         return self._finish_any(shape, out, parameters)
+
+    def finish_several(self, shapes: tuple[tuple[int, ...] | None, ...], *parameters: object) -> tuple[Any, ...]:
+        """Compute arrays of `shapes`, None in place of one that is not wanted, and a number that comes after them.
+
+        The reference returns them so; a kernel takes the arrays and returns the number. No CUDA kernel has several.
+        """
+        if self.backend != "native":
+            return self._run_reference(parameters)  # type: ignore[no-any-return]
+        results = [None if shape is None else np.empty(shape, self.dtype) for shape in shapes]
+        number = self.operation.native(*self.arrays, *parameters, *results)  # type: ignore[misc]
+        return *(None if array is None else self.library.wrap(array, self.like) for array in results), number
 
     def _finish_any(self, shape: tuple[int, ...], out: Array | None, parameters: tuple[object, ...]) -> Array:
         operation, library = self.operation, self.library

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastdl._arrays import kind
 from fastdl._dispatch import Operation
 from fastdl._gram_checks import CLOSED_FORMS, RESTRICTED, pairs, restrict
-from fastdl._kernels import evaluate, find, integer, real
+from fastdl._kernels import find, integer, real
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
@@ -153,8 +153,9 @@ def matvec_vjp(
     Notes
     -----
     Where a kernel has no gradient, 0 is taken: at equal features for laplacian, at equal samples for matern with nu of
-    0.5, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine, at parallel samples for
-    arc_cosine of order 0 and ntk. It takes memory for a block of rows of K beyond the arguments and gradients.
+    0.5, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine of order 0, at parallel
+    samples for arc_cosine of order 0 and ntk. For the other arc_cosine, nngp and ntk a sample of norm 0 is at right
+    angles with all others. Beyond the arguments and gradients it takes memory of their order.
 
     Examples
     --------
@@ -186,8 +187,9 @@ def matvec_vjp(
     flat = vector.ndim == 1
     if flat:
         call.arrays = (samples, vector[:, None], slope[:, None], others)
-    found = call.finish(shape, None, entry.name, parameters, evaluate)
-    return Gradients(found.X, found.Y, found.v[:, 0] if flat else found.v, found.gamma)
+    shapes = (samples.shape, None if others is None else others.shape, call.arrays[1].shape)
+    dX, dY, dv, by_gamma = call.finish_several(shapes, entry.name, parameters)
+    return Gradients(dX, dY, dv[:, 0] if flat else dv, by_gamma if "gamma" in parameters else None)
 
 
 class Gradients(NamedTuple):

@@ -190,8 +190,3 @@ def find(where: str, kernel: Any) -> Kernel:
         name = getattr(kernel, "__name__", kind(kernel))
         raise ValueError(f"[{where}] expected kernel to be a kernel function of fastdl.gram, got {name}")
     raise TypeError(f"[{where}] expected kernel to be a name or a function of fastdl.gram, got {kind(kernel)}")
-
-
-def evaluate(kernel: str, X: Array, Y: Array | None, parameters: dict[str, Any]) -> Array:
-    """Give the Gram matrix from the public function, so from the backend in force."""
-    return KERNELS[kernel].function(X, Y, **parameters)

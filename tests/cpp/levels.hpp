@@ -24,8 +24,7 @@ std::vector<Level> levels_to_test(bool widest_only) {
     }
   }
 #if defined(FASTDL_HAVE_WIDE)
-  if (!widest_only && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    list.push_back(TEST_LEVEL(wide));
+  if (!widest_only && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back(TEST_LEVEL(wide));
 #endif
   return list;
 }

@@ -1,4 +1,5 @@
-// Every kernel, matvec, softmax and sparse rows, at every level this machine can run, against loops in double.
+// Every kernel, matvec and its gradients, softmax and sparse rows, at every level this machine can run, against loops
+// in double.
 //
 // Samples are made so that the kernels are of order one; a result may be off by a multiple of the type's precision that
 // grows with the number of features as a sum's error does. Also: symmetry to the bit, the diagonal, and bit-equality
@@ -26,7 +27,8 @@ FASTDL_GRAM_TYPE(double)
    fastdl::gram::level::diagonal, \
    fastdl::gram::level::matvec,   \
    fastdl::gram::level::softmax,  \
-   fastdl::gram::level::sparse}
+   fastdl::gram::level::sparse,   \
+   fastdl::gram::level::matvec_vjp}
 #include "levels.hpp"
 
 using namespace fastdl;
@@ -169,6 +171,8 @@ struct Level {
                  const Matrix<T>&);
   void (*softmax)(const Matrix<const T>&, const Matrix<const T>&, const Matrix<const T>&, double, const Matrix<T>&);
   void (*sparse)(const Kernel&, const SparseRows<T>&, const SparseRows<T>&, bool, const Matrix<T>&);
+  void (*matvec_vjp)(const Kernel&, const Matrix<const T>&, const Matrix<const T>*, const Matrix<const T>&,
+                     const Matrix<const T>&, const Matrix<T>&, const Matrix<T>*, const Matrix<T>&, double&);
 };
 
 template <class T>
@@ -303,21 +307,108 @@ void test_sparse(const Level<T>& level, Index n, Index d) {
     }
 }
 
+// Against central differences of the kernel, in double: they are known to the square of the step times the third
+// derivative, which 1000 bounds here, and to the rounding of the kernel over the step.
+template <class T>
+void test_gradients(const Level<T>& level, Index n, Index m, Index d) {
+  constexpr double step = 1e-5, known = 1000 * step * step + 1e-15 / step;
+  constexpr Index p = 3;
+  Samples<T> x(n, d), y(m, d);
+  // Away from the edge of chi2, and no two features closer than the step unless they are equal.
+  for (T& value : x.data) value = T(std::floor(256 * double(value)) + 32.25) / 256;
+  for (T& value : y.data) value = T(std::floor(256 * double(value)) + 32.75) / 256;
+  const Samples<T> v(m, p), grad(n, p), other(n, p);
+  const std::vector<double> scales(static_cast<std::size_t>(d), 2 * std::sqrt(double(d)));
+  const auto weight = [](const Samples<T>& a, Index i, const Samples<T>& b, Index j) {
+    double sum = 0;
+    for (Index c = 0; c < p; ++c) sum += double(a.at(i, c)) * double(b.at(j, c));
+    return sum;
+  };
+  for (const Named& named : kernels(d, scales.data())) {
+    const std::string what = level.name + " " + named.name + " " + std::to_string(n) + "x" + std::to_string(m) + "x" +
+                             std::to_string(d) + (sizeof(T) == 4 ? " f32" : " f64");
+    double largest = 1, worst = 0;
+    const auto slope = [&](std::vector<double> a, const std::vector<double>& b, Index f) {
+      const double at = a[std::size_t(f)];
+      a[std::size_t(f)] = at + step;
+      const double above = expected(named.kernel, a, b);
+      a[std::size_t(f)] = at - step;
+      const double found = (above - expected(named.kernel, a, b)) / (2 * step);
+      largest = std::max(largest, std::fabs(found));
+      return found;
+    };
+    Samples<T> dx(n, d), dy(m, d), dv(m, p), both(n, d), dother(n, p);
+    const auto y_view = y.view();
+    const auto dy_view = dy.writable();
+    double by_gamma, alone;
+    level.matvec_vjp(named.kernel, x.view(), &y_view, v.view(), grad.view(), dx.writable(), &dy_view, dv.writable(),
+                     by_gamma);
+    level.matvec_vjp(named.kernel, x.view(), nullptr, other.view(), grad.view(), both.writable(), nullptr,
+                     dother.writable(), alone);
+    // One feature of every row.
+    for (Index i = 0; i < n; ++i) {
+      const Index f = i % d;
+      double sum = 0, sum_both = 0;
+      for (Index j = 0; j < m; ++j) sum += weight(grad, i, v, j) * slope(x.row(i), y.row(j), f);
+      for (Index j = 0; j < n; ++j)
+        if (j != i) sum_both += (weight(grad, i, other, j) + weight(grad, j, other, i)) * slope(x.row(i), x.row(j), f);
+      std::vector<double> above = x.row(i), below = x.row(i);
+      above[std::size_t(f)] += step, below[std::size_t(f)] -= step;
+      sum_both += weight(grad, i, other, i) *
+                  (expected(named.kernel, above, above) - expected(named.kernel, below, below)) / (2 * step);
+      worst = std::max(worst, std::fabs(dx.at(i, f) - sum) / (p * double(m + 1)));
+      worst = std::max(worst, std::fabs(both.at(i, f) - sum_both) / (2 * p * double(n + 1)));
+    }
+    double sum_gamma = 0, sum_alone = 0;
+    for (Index j = 0; j < m; ++j) {
+      double sum = 0, product = 0;
+      for (Index i = 0; i < n; ++i) {
+        sum += weight(grad, i, v, j) * slope(y.row(j), x.row(i), j % d);
+        product += expected(named.kernel, x.row(i), y.row(j)) * double(grad.at(i, 0));
+      }
+      worst = std::max(worst, std::fabs(dy.at(j, j % d) - sum) / (p * double(n + 1)));
+      worst = std::max(worst, std::fabs(dv.at(j, 0) - product) / double(n + 1));
+    }
+    Kernel above = named.kernel, below = named.kernel;
+    above.gamma *= 1 + step, below.gamma *= 1 - step;
+    const double width = above.gamma - below.gamma;
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < m; ++j)
+        sum_gamma +=
+            weight(grad, i, v, j) * (expected(above, x.row(i), y.row(j)) - expected(below, x.row(i), y.row(j)));
+      for (Index j = 0; j < n; ++j)
+        sum_alone +=
+            weight(grad, i, other, j) * (expected(above, x.row(i), x.row(j)) - expected(below, x.row(i), x.row(j)));
+    }
+    const double sums = double(d) * p;  // dk/dgamma is a sum over features
+    worst = std::max(worst, std::fabs(by_gamma - sum_gamma / width) / (sums * double(n * m)));
+    worst = std::max(worst, std::fabs(alone - sum_alone / width) / (sums * double(n * n)));
+    CHECK(worst <= (allowed<T>(d) + known) * largest, "%s: gradients off by %g of %g", what.c_str(), worst, largest);
+  }
+}
+
 template <class T>
 void test_threads(const Level<T>& level) {
   const Index n = quick ? 140 : 400, d = 33;
   const Samples<T> x(n, d), v(n, 3);
   for (const Named& named : kernels(d, std::vector<double>(static_cast<std::size_t>(d), 5.0).data())) {
     if (named.kernel.length_scales) continue;
-    Samples<T> k(n, n), product(n, 3);
+    Samples<T> k(n, n), product(n, 3), dx(n, d), dv(n, 3);
+    double gamma;
     core::set_thread_limit(1);
     level.gram(named.kernel, x.view(), x.view(), false, k.writable());
     level.matvec(named.kernel, x.view(), x.view(), v.view(), product.writable());
+    level.matvec_vjp(named.kernel, x.view(), nullptr, v.view(), v.view(), dx.writable(), nullptr, dv.writable(), gamma);
     for (int threads : {2, 5}) {
-      Samples<T> again(n, n), product_again(n, 3);
+      Samples<T> again(n, n), product_again(n, 3), dx_again(n, d), dv_again(n, 3);
+      double gamma_again;
       core::set_thread_limit(threads);
       level.gram(named.kernel, x.view(), x.view(), false, again.writable());
       level.matvec(named.kernel, x.view(), x.view(), v.view(), product_again.writable());
+      level.matvec_vjp(named.kernel, x.view(), nullptr, v.view(), v.view(), dx_again.writable(), nullptr,
+                       dv_again.writable(), gamma_again);
+      CHECK(dx_again.data == dx.data && dv_again.data == dv.data && gamma_again == gamma,
+            "%s %s: gradients with %d threads", level.name.c_str(), named.name.c_str(), threads);
       CHECK(again.data == k.data && product_again.data == product.data, "%s %s with %d threads", level.name.c_str(),
             named.name.c_str(), threads);
     }
@@ -334,6 +425,7 @@ void test_type() {
       if (smoke && n * m * d > 20000) continue;
       test_kernels(level, n, m, d);
       test_softmax(level, n, m, d, 1 + d % 11);
+      if (d > 1) test_gradients(level, n, m, d);  // rows of one feature are parallel, where some kernels have none
     }
     test_sparse(level, 61, 40);
     if (!smoke) test_threads(level);

@@ -268,7 +268,7 @@ void test_threads(const Level<T>& level) {
   core::set_thread_limit(0);
 }
 
-const fastdl_convolution_mode modes[] = {FASTDL_FULL, FASTDL_SAME, FASTDL_VALID, FASTDL_CIRCULAR};
+const fastdl_convolution_mode modes[] = {FASTDL_MODE_FULL, FASTDL_MODE_SAME, FASTDL_MODE_VALID, FASTDL_MODE_CIRCULAR};
 const fastdl_convolution_method methods[] = {FASTDL_METHOD_AUTO, FASTDL_METHOD_DIRECT, FASTDL_METHOD_FFT,
                                              FASTDL_METHOD_OVERLAP_ADD};
 
@@ -288,20 +288,20 @@ bool window(fastdl_convolution_mode mode, bool correlate, const Sizes& f, const 
     f_larger &= f[a] >= h[a];
     h_larger &= h[a] >= f[a];
     switch (mode) {
-      case FASTDL_FULL:
+      case FASTDL_MODE_FULL:
         sizes.push_back(f[a] + h[a] - 1), offset.push_back(0);
         break;
-      case FASTDL_SAME:
+      case FASTDL_MODE_SAME:
         sizes.push_back(f[a]), offset.push_back((h[a] - 1) / 2);
         break;
-      case FASTDL_VALID:
+      case FASTDL_MODE_VALID:
         sizes.push_back(std::abs(f[a] - h[a]) + 1), offset.push_back(std::min(f[a], h[a]) - 1);
         break;
       default:  // of h reversed, number u is at u + h - 1
         sizes.push_back(f[a]), offset.push_back(correlate ? h[a] - 1 : 0);
     }
   }
-  return mode != FASTDL_VALID || f_larger || h_larger;
+  return mode != FASTDL_MODE_VALID || f_larger || h_larger;
 }
 
 template <class T>
@@ -319,7 +319,7 @@ void test_entry(const Sizes& f_sizes, const Sizes& h_sizes) {
         double worst = 0;
         each(sizes, [&](const Sizes& i) {
           double sum, size;
-          expected(f, taps, i, offset, mode == FASTDL_CIRCULAR, sum, size);
+          expected(f, taps, i, offset, mode == FASTDL_MODE_CIRCULAR, sum, size);
           worst = std::max(worst, std::fabs(out.at(i) - sum));
         });
         // Both bounds at once, on the size of everything: this is about which sums are taken.
@@ -340,8 +340,8 @@ void test_strides() {
   each(f.sizes, [&](const Sizes& i) { room[std::size_t(6 * (i[0] + 13 * (9 - i[1])))] = f.at(i); });
   const conv::ArrayView<const T> view{room.data() + 6 * 13 * 9, {13, 10}, {6, -6 * 13}};
   for (auto method : methods) {
-    conv::convolve(f.view(), h.view(), FASTDL_FULL, method, plain.view());
-    conv::convolve(view, h.view(), FASTDL_FULL, method, {turned.data.data(), {16, 14}, {2, 33}});
+    conv::convolve(f.view(), h.view(), FASTDL_MODE_FULL, method, plain.view());
+    conv::convolve(view, h.view(), FASTDL_MODE_FULL, method, {turned.data.data(), {16, 14}, {2, 33}});
     bool same = true;
     each(plain.sizes, [&](const Sizes& i) { same &= plain.at(i) == turned.data[std::size_t(2 * i[0] + 33 * i[1])]; });
     CHECK(same, "method %d", int(method));
@@ -357,7 +357,7 @@ void test_not_finite() {
       (in_h ? h : f).data[120] = value;
       for (auto method : {FASTDL_METHOD_AUTO, FASTDL_METHOD_DIRECT}) {
         Array<T> out({1199});
-        conv::convolve(f.view(), h.view(), FASTDL_FULL, method, out.view());
+        conv::convolve(f.view(), h.view(), FASTDL_MODE_FULL, method, out.view());
         for (Index i = 0; i < 1199; ++i) {
           const bool touched = i >= 120 && i < 120 + (in_h ? 900 : 300);
           if (std::isfinite(double(out.at({i}))) == touched) {
@@ -375,10 +375,10 @@ void test_empty_and_wrong() {
   const Array<T> nothing({0}), some = Array<T>({5}).randomize(), plane = Array<T>({5, 2}).randomize();
   Array<T> none({0}), five({5}), nine({9});
   for (auto method : methods) {
-    conv::convolve(some.view(), nothing.view(), FASTDL_FULL, method, none.view());
-    conv::convolve(nothing.view(), some.view(), FASTDL_SAME, method, none.view());
+    conv::convolve(some.view(), nothing.view(), FASTDL_MODE_FULL, method, none.view());
+    conv::convolve(nothing.view(), some.view(), FASTDL_MODE_SAME, method, none.view());
     five.data.assign(5, T(3));
-    conv::convolve(some.view(), nothing.view(), FASTDL_SAME, method, five.view());
+    conv::convolve(some.view(), nothing.view(), FASTDL_MODE_SAME, method, five.view());
     CHECK(five.data == std::vector<T>(5, T(0)), "an empty h, method %d", int(method));
   }
   const auto message = [](const auto& call) -> std::string {
@@ -394,23 +394,23 @@ void test_empty_and_wrong() {
     CHECK(got == expected_, "%s", got.c_str());
   };
   check("[conv.convolve] expected out of shape (9), got (5)",
-        [&] { conv::convolve(some.view(), some.view(), FASTDL_FULL, FASTDL_METHOD_AUTO, five.view()); });
+        [&] { conv::convolve(some.view(), some.view(), FASTDL_MODE_FULL, FASTDL_METHOD_AUTO, five.view()); });
   check("[conv.correlate] expected h of rank 1 as f, got 2",
-        [&] { conv::correlate(some.view(), plane.view(), FASTDL_FULL, FASTDL_METHOD_AUTO, nine.view()); });
+        [&] { conv::correlate(some.view(), plane.view(), FASTDL_MODE_FULL, FASTDL_METHOD_AUTO, nine.view()); });
   check("[conv.convolve] expected a mode, got 9",
         [&] { conv::convolve(some.view(), some.view(), conv::Mode(9), FASTDL_METHOD_AUTO, nine.view()); });
   check("[conv.convolve] expected a method, got -1",
-        [&] { conv::convolve(some.view(), some.view(), FASTDL_FULL, conv::Method(-1), nine.view()); });
+        [&] { conv::convolve(some.view(), some.view(), FASTDL_MODE_FULL, conv::Method(-1), nine.view()); });
   check("[conv.convolve] expected out with distinct elements, got a zero stride", [&] {
-    conv::convolve(some.view(), some.view(), FASTDL_FULL, FASTDL_METHOD_AUTO, {nine.data.data(), {9}, {0}});
+    conv::convolve(some.view(), some.view(), FASTDL_MODE_FULL, FASTDL_METHOD_AUTO, {nine.data.data(), {9}, {0}});
   });
   check("[conv.convolve] expected f with data, got a null pointer",
-        [&] { conv::convolve({nullptr, {5}, {1}}, some.view(), FASTDL_FULL, FASTDL_METHOD_AUTO, nine.view()); });
+        [&] { conv::convolve({nullptr, {5}, {1}}, some.view(), FASTDL_MODE_FULL, FASTDL_METHOD_AUTO, nine.view()); });
   check(
       "[conv.convolve] expected one of f and h at least as large as the other along every axis for valid, got (5, 2) "
       "and (2, 5)",
       [&] {
-        conv::convolve(plane.view(), {plane.data.data(), {2, 5}, {5, 1}}, FASTDL_VALID, FASTDL_METHOD_AUTO,
+        conv::convolve(plane.view(), {plane.data.data(), {2, 5}, {5, 1}}, FASTDL_MODE_VALID, FASTDL_METHOD_AUTO,
                        {nine.data.data(), {4, 2}, {2, 1}});
       });
 }

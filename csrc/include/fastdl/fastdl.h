@@ -194,6 +194,23 @@ FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f64(const fastdl_matrix_f64*
                                                         const fastdl_matrix_f64* V, double scale,
                                                         const fastdl_matrix_f64* out);
 
+/* The gradients of the sum of grad * (K v) with respect to X, Y, v and gamma, K as in fastdl_gram_matvec and never
+ * formed; grad is n x p as K v is, and dX, dY, dv are of the shapes of X, Y, v. Y == NULL means Y = X: dX then has both
+ * parts, and dY is NULL as well. *gamma is 0 for a kernel that has none; gamma may be NULL.
+ * Where k has no gradient, 0 is taken: at equal features for LAPLACIAN, at equal rows for MATERN with nu = 0.5, at two
+ * zeros for the CHI2 kernels, at zero rows for COSINE and ARC_COSINE of order 0, and at parallel rows for ARC_COSINE of
+ * order 0 and NTK. For the other ARC_COSINE, NNGP and NTK a zero row is at right angles with all others. */
+FASTDL_API fastdl_status fastdl_gram_matvec_vjp_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                                    const fastdl_matrix_f32* Y, const fastdl_matrix_f32* v,
+                                                    const fastdl_matrix_f32* grad, const fastdl_matrix_f32* dX,
+                                                    const fastdl_matrix_f32* dY, const fastdl_matrix_f32* dv,
+                                                    double* gamma);
+FASTDL_API fastdl_status fastdl_gram_matvec_vjp_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                                    const fastdl_matrix_f64* Y, const fastdl_matrix_f64* v,
+                                                    const fastdl_matrix_f64* grad, const fastdl_matrix_f64* dX,
+                                                    const fastdl_matrix_f64* dY, const fastdl_matrix_f64* dv,
+                                                    double* gamma);
+
 /* The convolutional neural tangent kernel of (q x q convolution with zero padding, ReLU) x depth, then pooling over the
  * positions and a dense layer (Arora et al. 2019). X is n and Y m images of channels x height x width, contiguous, and
  * K is n x m, contiguous. With p, p' positions and box(A)[p,p'] = (1/q^2) times the sum of A[p+o, p'+o] over the q x q
@@ -264,8 +281,79 @@ FASTDL_API fastdl_status fastdl_gram_empirical_ntk_f32(const fastdl_matrix_f32* 
 FASTDL_API fastdl_status fastdl_gram_empirical_ntk_f64(const fastdl_matrix_f64* J1, const fastdl_matrix_f64* J2,
                                                        const fastdl_matrix_f64* K);
 
-/* ---- convolution of real arrays -----------------------------------------------------------------------------------
+/* ---- convolutions -----------------------------------------------------------------------------------------------
+ * Of images (batch, channels, positions along 1 to 3 axes):
+ *
+ *   out[n,o,p] = activation(bias[o] + sum over c, q of w[o,c,q] * x[n,c, stride*p + dilation*q - lower])
+ *
+ * for the channels c of o's group. All arrays are contiguous in the order of their axes, but that x may have strides.
  */
+
+typedef struct fastdl_conv_shape {
+  int rank;                                         /* axes of positions; of the arrays below so many are read */
+  int64_t batch, in_channels, out_channels, groups; /* w is out_channels x in_channels/groups x kernel */
+  int64_t in[3], kernel[3], out[3];
+  int64_t stride[3], lower[3], dilation[3]; /* lower: the padding before the first position */
+} fastdl_conv_shape;
+
+/* What lies outside of x. REFLECT needs the padding, on both sides, to be smaller than the extent of x. */
+typedef enum fastdl_padding { FASTDL_ZEROS = 0, FASTDL_CIRCULAR, FASTDL_REFLECT, FASTDL_REPLICATE } fastdl_padding;
+
+typedef enum fastdl_activation {
+  FASTDL_NO_ACTIVATION = 0,
+  FASTDL_RELU,
+  FASTDL_LEAKY_RELU, /* slope 0.01 */
+  FASTDL_SIGMOID_ACTIVATION,
+  FASTDL_TANH
+} fastdl_activation;
+
+/* AUTO takes what a cost model says is fastest. WINOGRAD is for 3 x 3 filters of stride and dilation 1. */
+typedef enum fastdl_conv_algorithm {
+  FASTDL_CONV_AUTO = 0,
+  FASTDL_CONV_DIRECT,
+  FASTDL_CONV_WINOGRAD
+} fastdl_conv_algorithm;
+
+/* x_strides: of batch, channels and each axis, in elements; NULL for contiguous. bias may be NULL. */
+FASTDL_API fastdl_status fastdl_conv_f32(const fastdl_conv_shape* shape, fastdl_padding padding,
+                                         fastdl_activation activation, fastdl_conv_algorithm algorithm, const float* x,
+                                         const int64_t* x_strides, const float* w, const float* bias, float* out);
+FASTDL_API fastdl_status fastdl_conv_f64(const fastdl_conv_shape* shape, fastdl_padding padding,
+                                         fastdl_activation activation, fastdl_conv_algorithm algorithm, const double* x,
+                                         const int64_t* x_strides, const double* w, const double* bias, double* out);
+
+/* The gradients of the sum of grad * out, without bias and activation, with zeros as padding. fastdl_conv_input is also
+ * the transposed convolution of `grad`, with `bias` (or NULL) for the channels of dx. */
+FASTDL_API fastdl_status fastdl_conv_input_f32(const fastdl_conv_shape* shape, const float* w, const float* grad,
+                                               const float* bias, float* dx);
+FASTDL_API fastdl_status fastdl_conv_weight_f32(const fastdl_conv_shape* shape, const float* x,
+                                                const int64_t* x_strides, const float* grad, float* dw);
+FASTDL_API fastdl_status fastdl_conv_input_f64(const fastdl_conv_shape* shape, const double* w, const double* grad,
+                                               const double* bias, double* dx);
+FASTDL_API fastdl_status fastdl_conv_weight_f64(const fastdl_conv_shape* shape, const double* x,
+                                                const int64_t* x_strides, const double* grad, double* dw);
+
+/* Pooling of in_channels channels; out_channels, groups and dilation are not read. indices, which may be NULL, gets the
+ * place of each maximum in its plane: of equals the first, and NaN is larger than all. padding_counts != 0: the mean is
+ * over the whole window, with zeros outside of x. Every window must hold a position of x. */
+FASTDL_API fastdl_status fastdl_max_pool_f32(const fastdl_conv_shape* shape, const float* x, const int64_t* x_strides,
+                                             float* out, int64_t* indices);
+FASTDL_API fastdl_status fastdl_avg_pool_f32(const fastdl_conv_shape* shape, const float* x, const int64_t* x_strides,
+                                             int padding_counts, float* out);
+FASTDL_API fastdl_status fastdl_max_pool_grad_f32(const fastdl_conv_shape* shape, const float* grad,
+                                                  const int64_t* indices, float* dx);
+FASTDL_API fastdl_status fastdl_avg_pool_grad_f32(const fastdl_conv_shape* shape, const float* grad, int padding_counts,
+                                                  float* dx);
+FASTDL_API fastdl_status fastdl_max_pool_f64(const fastdl_conv_shape* shape, const double* x, const int64_t* x_strides,
+                                             double* out, int64_t* indices);
+FASTDL_API fastdl_status fastdl_avg_pool_f64(const fastdl_conv_shape* shape, const double* x, const int64_t* x_strides,
+                                             int padding_counts, double* out);
+FASTDL_API fastdl_status fastdl_max_pool_grad_f64(const fastdl_conv_shape* shape, const double* grad,
+                                                  const int64_t* indices, double* dx);
+FASTDL_API fastdl_status fastdl_avg_pool_grad_f64(const fastdl_conv_shape* shape, const double* grad,
+                                                  int padding_counts, double* dx);
+
+/* ---- convolution of real arrays --------------------------------------------------------------------------------- */
 
 /* An array of any rank: element (i, j, ...) lies at data[i*strides[0] + j*strides[1] + ...]. */
 typedef struct fastdl_array_f32 {
@@ -281,24 +369,23 @@ typedef struct fastdl_array_f64 {
 } fastdl_array_f64;
 
 /* Which part of the result is wanted, along every axis, of f with n and h with m numbers:
- *   FULL      all n + m - 1 of them
+ *   FULL      all n + m - 1 of them; none if n or m is 0
  *   SAME      the n in the middle of FULL, from number (m - 1)/2 on
- *   VALID     the |n - m| + 1 to which nothing outside of f (or of h, if it is the larger one) contributes; one of f
- *             and h must be at least as large as the other along every axis
- *   CIRCULAR  n, where f is one period of a periodic array and h is folded onto such a period
- * The result is empty for FULL and VALID if n or m is 0. */
+ *   VALID     the |n - m| + 1 to which nothing outside of f (or of h, if it is the larger one) contributes; none if n
+ *             or m is 0. One of f and h must be at least as large as the other along every axis
+ *   CIRCULAR  n, where f is one period of a periodic array and h is folded onto such a period */
 typedef enum fastdl_convolution_mode {
-  FASTDL_FULL = 0,
-  FASTDL_SAME,
-  FASTDL_VALID,
-  FASTDL_CIRCULAR
+  FASTDL_MODE_FULL = 0,
+  FASTDL_MODE_SAME,
+  FASTDL_MODE_VALID,
+  FASTDL_MODE_CIRCULAR
 } fastdl_convolution_mode;
 
-/* DIRECT      sums of products, in T. A value that is not finite reaches only the results that it contributes to.
- * FFT         by one Fourier transform of all. Errors are relative to the largest result, and a value that is not
- * finite spreads to all of them. OVERLAP_ADD by transforms of tiles along the longest axis: for an h that is short
- * there. A value that is not finite spreads over its tiles. AUTO        what is quickest; but DIRECT if a value is not
- * finite and the sums have fewer than 2^36 products. */
+/* DIRECT       sums of products, in their type. What is not finite reaches only the results that it contributes to.
+ * FFT          by one Fourier transform. Errors are relative to the largest results; what is not finite spreads to all.
+ * OVERLAP_ADD  by transforms of tiles along the longest axis, for an h that is short there. What is not finite spreads
+ *              over its tiles.
+ * AUTO         what is quickest; but DIRECT if something is not finite and there are fewer than 2^36 products. */
 typedef enum fastdl_convolution_method {
   FASTDL_METHOD_AUTO = 0,
   FASTDL_METHOD_DIRECT,

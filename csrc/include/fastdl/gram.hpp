@@ -186,49 +186,83 @@ inline void empirical_ntk(MatrixView<const double> J1, MatrixView<const double> 
 inline void empirical_ntk(MatrixView<const double> J1, MatrixView<double> K) {
   const auto x = J1.plain(), to = K.plain();
   throw_on_error(fastdl_gram_empirical_ntk_f64(&x, nullptr, &to));
-}
+  // The gradients of the sum of grad * (K v): dX, dY, dv, and what is returned, the one with respect to gamma
+  inline double matvec_vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> Y,
+                           MatrixView<const float> v, MatrixView<const float> grad, MatrixView<float> dX,
+                           MatrixView<float> dY, MatrixView<float> dv) {
+    const auto x = X.plain(), y = Y.plain(), right = v.plain(), g = grad.plain();
+    const auto dx = dX.plain(), dy = dY.plain(), dright = dv.plain();
+    double gamma;
+    throw_on_error(fastdl_gram_matvec_vjp_f32(&k, &x, &y, &right, &g, &dx, &dy, &dright, &gamma));
+    return gamma;
+  }
+  inline double matvec_vjp(const Kernel& k, MatrixView<const double> X, MatrixView<const double> Y,
+                           MatrixView<const double> v, MatrixView<const double> grad, MatrixView<double> dX,
+                           MatrixView<double> dY, MatrixView<double> dv) {
+    const auto x = X.plain(), y = Y.plain(), right = v.plain(), g = grad.plain();
+    const auto dx = dX.plain(), dy = dY.plain(), dright = dv.plain();
+    double gamma;
+    throw_on_error(fastdl_gram_matvec_vjp_f64(&k, &x, &y, &right, &g, &dx, &dy, &dright, &gamma));
+    return gamma;
+  }
 
-// Images, contiguous in this order of axes. The view owns nothing.
-template <class T>
-struct ImagesView {
-  const T* data = nullptr;
-  std::int64_t count = 0, channels = 0, height = 0, width = 0;
-};
+  // The same with Y = X; dX has both parts.
+  inline double matvec_vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> v,
+                           MatrixView<const float> grad, MatrixView<float> dX, MatrixView<float> dv) {
+    const auto x = X.plain(), right = v.plain(), g = grad.plain(), dx = dX.plain(), dright = dv.plain();
+    double gamma;
+    throw_on_error(fastdl_gram_matvec_vjp_f32(&k, &x, nullptr, &right, &g, &dx, nullptr, &dright, &gamma));
+    return gamma;
+  }
+  inline double matvec_vjp(const Kernel& k, MatrixView<const double> X, MatrixView<const double> v,
+                           MatrixView<const double> grad, MatrixView<double> dX, MatrixView<double> dv) {
+    const auto x = X.plain(), right = v.plain(), g = grad.plain(), dx = dX.plain(), dright = dv.plain();
+    double gamma;
+    throw_on_error(fastdl_gram_matvec_vjp_f64(&k, &x, nullptr, &right, &g, &dx, nullptr, &dright, &gamma));
+    return gamma;
+  }
 
-enum class Pooling { mean, flatten };
+  // Images, contiguous in this order of axes. The view owns nothing.
+  template <class T>
+  struct ImagesView {
+    const T* data = nullptr;
+    std::int64_t count = 0, channels = 0, height = 0, width = 0;
+  };
 
-namespace detail {
-template <class T>
-void check_same_shape(const ImagesView<T>& X, const ImagesView<T>& Y) {
-  if (X.channels != Y.channels || X.height != Y.height || X.width != Y.width)
-    throw std::invalid_argument("[gram.cntk] expected images of one shape in X and Y, got different ones");
-  // The C function would take it to mean X.
-  if (!Y.data && Y.count != 0) throw std::invalid_argument("[gram.cntk] expected Y with data, got a null pointer");
-}
-}  // namespace detail
+  enum class Pooling { mean, flatten };
 
-// The convolutional neural tangent kernel; K is contiguous, X.count x Y.count.
-inline void cntk(const ImagesView<float>& X, const ImagesView<float>& Y, int depth, int kernel_size, Pooling pooling,
-                 float* K) {
-  detail::check_same_shape(X, Y);
-  throw_on_error(fastdl_gram_cntk_f32(X.data, X.count, Y.data, Y.count, X.channels, X.height, X.width, depth,
-                                      kernel_size, pooling == Pooling::mean, K));
-}
-inline void cntk(const ImagesView<double>& X, const ImagesView<double>& Y, int depth, int kernel_size, Pooling pooling,
-                 double* K) {
-  detail::check_same_shape(X, Y);
-  throw_on_error(fastdl_gram_cntk_f64(X.data, X.count, Y.data, Y.count, X.channels, X.height, X.width, depth,
-                                      kernel_size, pooling == Pooling::mean, K));
-}
+  namespace detail {
+  template <class T>
+  void check_same_shape(const ImagesView<T>& X, const ImagesView<T>& Y) {
+    if (X.channels != Y.channels || X.height != Y.height || X.width != Y.width)
+      throw std::invalid_argument("[gram.cntk] expected images of one shape in X and Y, got different ones");
+    // The C function would take it to mean X.
+    if (!Y.data && Y.count != 0) throw std::invalid_argument("[gram.cntk] expected Y with data, got a null pointer");
+  }
+  }  // namespace detail
 
-// Of X with itself: half the work.
-inline void cntk(const ImagesView<float>& X, int depth, int kernel_size, Pooling pooling, float* K) {
-  throw_on_error(fastdl_gram_cntk_f32(X.data, X.count, nullptr, X.count, X.channels, X.height, X.width, depth,
-                                      kernel_size, pooling == Pooling::mean, K));
-}
-inline void cntk(const ImagesView<double>& X, int depth, int kernel_size, Pooling pooling, double* K) {
-  throw_on_error(fastdl_gram_cntk_f64(X.data, X.count, nullptr, X.count, X.channels, X.height, X.width, depth,
-                                      kernel_size, pooling == Pooling::mean, K));
-}
+  // The convolutional neural tangent kernel; K is contiguous, X.count x Y.count.
+  inline void cntk(const ImagesView<float>& X, const ImagesView<float>& Y, int depth, int kernel_size, Pooling pooling,
+                   float* K) {
+    detail::check_same_shape(X, Y);
+    throw_on_error(fastdl_gram_cntk_f32(X.data, X.count, Y.data, Y.count, X.channels, X.height, X.width, depth,
+                                        kernel_size, pooling == Pooling::mean, K));
+  }
+  inline void cntk(const ImagesView<double>& X, const ImagesView<double>& Y, int depth, int kernel_size,
+                   Pooling pooling, double* K) {
+    detail::check_same_shape(X, Y);
+    throw_on_error(fastdl_gram_cntk_f64(X.data, X.count, Y.data, Y.count, X.channels, X.height, X.width, depth,
+                                        kernel_size, pooling == Pooling::mean, K));
+  }
+
+  // Of X with itself: half the work.
+  inline void cntk(const ImagesView<float>& X, int depth, int kernel_size, Pooling pooling, float* K) {
+    throw_on_error(fastdl_gram_cntk_f32(X.data, X.count, nullptr, X.count, X.channels, X.height, X.width, depth,
+                                        kernel_size, pooling == Pooling::mean, K));
+  }
+  inline void cntk(const ImagesView<double>& X, int depth, int kernel_size, Pooling pooling, double* K) {
+    throw_on_error(fastdl_gram_cntk_f64(X.data, X.count, nullptr, X.count, X.channels, X.height, X.width, depth,
+                                        kernel_size, pooling == Pooling::mean, K));
+  }
 
 }  // namespace fastdl::gram

@@ -5,8 +5,9 @@ the dot product and of norms this is A Y + b x_i with A = W ∂k/∂(x·y): two 
 float64.
 
 Where a kernel has no gradient the one taken here is 0: at equal features for laplacian, at equal samples for matern
-with ν = ½, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine, and at parallel samples
-for arc_cosine of order 0 and ntk.
+with ν = ½, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine of order 0, and at
+parallel samples for arc_cosine of order 0 and ntk. For the other arc_cosine, nngp and ntk a sample of norm 0 is at
+right angles with all others.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from fastdl.reference.pairs import divide, row_blocks, wide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from fastdl.reference.gram_operators import Evaluate
 
     Rule = Callable[..., tuple[Any, Any, Any]]
 
@@ -42,9 +41,7 @@ class Gradients(NamedTuple):
     gamma: float | None
 
 
-def matvec_vjp(
-    X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], evaluate: Evaluate = by_reference
-) -> Gradients:
+def matvec_vjp(X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> Gradients:
     """Gradients of Σ grad ∘ (K v) with respect to X, Y, v and gamma; without Y the X gradient has both its parts."""
     xp = array_namespace(X)
     other = X if Y is None else Y
@@ -63,7 +60,7 @@ def matvec_vjp(
         # The exponential of the distance gives the distance, from which all forms of the Matérn kernel follow.
         given = {**parameters, "nu": 0.5} if kernel == "matern" and parameters["nu"] != math.inf else parameters
         # Of float64 samples: what follows takes logarithms of K, which a K in float32 is too coarse for.
-        K = evaluate(kernel, wide(X[part, :]), wide(other), given)
+        K = by_reference(kernel, wide(X[part, :]), wide(other), given)
         W = grads[part, :] @ vectors.T
         dx, dy, change = rule(x[part, :], y, W, K, **parameters)
         if given is not parameters:

@@ -1,23 +1,14 @@
-"""What is made of a Gram matrix, or of a kernel without its Gram matrix.
-
-Functions of any kernel take its name, its parameters by name, and `evaluate(kernel, X, Y, parameters)`, which gives a
-Gram matrix; the references of this package are the default.
-"""
+"""What is made of a kernel, by its name and its parameters by name, without forming its whole Gram matrix."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from array_api_compat import array_namespace, device
 
 from fastdl.reference.gram_networks import angle, norms
 from fastdl.reference.pairs import finish, nonnegative, row_blocks, wide
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Evaluate = Callable[[str, Any, Any, dict[str, Any]], Any]
 
 
 def by_reference(kernel: str, X: Any, Y: Any | None, parameters: dict[str, Any]) -> Any:

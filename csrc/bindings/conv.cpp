@@ -1,0 +1,349 @@
+#include <pybind11/stl.h>  // std::optional, std::vector
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+
+namespace fastdl::bindings {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+using Optional = std::optional<py::array>;
+
+// The functions of the C interface in each type.
+template <class T>
+struct C;
+#define FASTDL_C_FUNCTIONS(T, suffix)                                    \
+  template <>                                                            \
+  struct C<T> {                                                          \
+    static constexpr auto conv = fastdl_conv_##suffix;                   \
+    static constexpr auto input = fastdl_conv_input_##suffix;            \
+    static constexpr auto weight = fastdl_conv_weight_##suffix;          \
+    static constexpr auto max_pool = fastdl_max_pool_##suffix;           \
+    static constexpr auto avg_pool = fastdl_avg_pool_##suffix;           \
+    static constexpr auto max_pool_grad = fastdl_max_pool_grad_##suffix; \
+    static constexpr auto avg_pool_grad = fastdl_avg_pool_grad_##suffix; \
+  };
+FASTDL_C_FUNCTIONS(float, f32)
+FASTDL_C_FUNCTIONS(double, f64)
+
+template <class T>
+void check_type(const py::array& array, const char* name) {
+  if (!py::isinstance<py::array_t<T>>(array))
+    throw py::type_error(std::string(name) + ": expected " + (sizeof(T) == 4 ? "float32" : "float64") +
+                         " like the first array, got " + std::string(py::str(array.dtype())));
+  check_aligned<T>(array, name);
+}
+
+// An array read as contiguous: itself, or a copy that lives as long as this object.
+template <class T>
+class Contiguous {
+ public:
+  Contiguous(const py::array& array, const char* name) {
+    check_type<T>(array, name);
+    kept_ = py::array_t<T, py::array::c_style>::ensure(array);
+    if (!kept_) throw py::error_already_set();
+  }
+  const T* data() const { return kept_.data(); }
+  std::int64_t shape(int axis) const { return kept_.shape(axis); }
+  py::ssize_t ndim() const { return kept_.ndim(); }
+
+ private:
+  py::array_t<T, py::array::c_style> kept_;
+};
+
+// An array written as contiguous: itself, or a buffer that finish() copies to it.
+template <class T>
+class Result {
+ public:
+  Result(const py::array& array, const char* name) : array_(array) {
+    check_type<T>(array, name);
+    if (!array.writeable())
+      throw py::value_error(std::string(name) + ": expected a writable array, got a read-only one");
+    const bool direct = array.flags() & py::array::c_style;
+    buffer_ = direct ? array : py::array(py::array_t<T>(Sizes(array.shape(), array.shape() + array.ndim())));
+  }
+  T* data() { return static_cast<T*>(const_cast<void*>(buffer_.data())); }
+  void finish() {
+    if (!buffer_.is(array_)) array_[py::ellipsis()] = buffer_;
+  }
+
+ private:
+  py::array array_, buffer_;
+};
+
+// x as it lies: its strides in elements.
+template <class T>
+struct Strided {
+  const T* data;
+  Sizes strides;
+
+  Strided(const py::array& x, const char* name) : data(static_cast<const T*>(x.data())) {
+    check_type<T>(x, name);
+    for (int axis = 0; axis < x.ndim(); ++axis) {
+      const py::ssize_t bytes = x.shape(axis) > 1 ? x.strides(axis) : 0;
+      if (bytes % py::ssize_t(sizeof(T)) != 0)
+        throw py::value_error(std::string(name) + ": expected strides of whole elements, got " + std::to_string(bytes));
+      strides.push_back(bytes / py::ssize_t(sizeof(T)));
+    }
+  }
+};
+
+void copy_sizes(const Sizes& from, std::int64_t* to, int rank, const char* name) {
+  if (int(from.size()) != rank)
+    throw py::value_error(std::string(name) + ": expected " + std::to_string(rank) + " numbers, got " +
+                          std::to_string(from.size()));
+  for (int a = 0; a < rank; ++a) to[a] = from[std::size_t(a)];
+}
+
+// in, out: arrays whose extents are the convolution's input and output.
+fastdl_conv_shape shape_of(const py::array& in, const py::array& out, const Sizes& kernel, const Sizes& stride,
+                           const Sizes& lower, const Sizes& dilation, std::int64_t groups) {
+  const int rank = int(in.ndim()) - 2;
+  if (rank < 1 || rank > 3 || out.ndim() != in.ndim())
+    throw py::value_error("expected arrays (N, C, ...) with 1 to 3 axes of positions, got " +
+                          std::to_string(in.ndim()) + " and " + std::to_string(out.ndim()) + " dimensions");
+  if (in.shape(0) != out.shape(0))
+    throw py::value_error("expected one batch, got " + std::to_string(in.shape(0)) + " and " +
+                          std::to_string(out.shape(0)));
+  fastdl_conv_shape shape{};
+  shape.rank = rank;
+  shape.batch = in.shape(0);
+  shape.in_channels = in.shape(1);
+  shape.out_channels = out.shape(1);
+  shape.groups = groups;
+  for (int a = 0; a < rank; ++a) shape.in[a] = in.shape(2 + a), shape.out[a] = out.shape(2 + a);
+  copy_sizes(kernel, shape.kernel, rank, "kernel");
+  copy_sizes(stride, shape.stride, rank, "stride");
+  copy_sizes(lower, shape.lower, rank, "padding");
+  copy_sizes(dilation, shape.dilation, rank, "dilation");
+  return shape;
+}
+
+// The kernel's extents, of weights for these channels.
+Sizes kernel_of(const py::array& w, std::int64_t out_channels, std::int64_t in_channels, std::int64_t groups,
+                py::ssize_t dimensions) {
+  if (w.ndim() != dimensions || w.shape(0) != out_channels || groups < 1 || w.shape(1) * groups != in_channels)
+    throw py::value_error("w: expected weights for " + std::to_string(in_channels) + " and " +
+                          std::to_string(out_channels) + " channels in " + std::to_string(groups) +
+                          " groups, got others");
+  return Sizes(w.shape() + 2, w.shape() + w.ndim());
+}
+
+template <class T>
+const T* bias_of(const std::optional<Contiguous<T>>& bias, std::int64_t channels) {
+  if (!bias) return nullptr;
+  if (bias->ndim() != 1 || bias->shape(0) != channels)
+    throw py::value_error("bias: expected " + std::to_string(channels) + " numbers, got others");
+  return bias->data();
+}
+
+template <class T>
+std::optional<Contiguous<T>> optional(const Optional& array, const char* name) {
+  if (!array) return std::nullopt;
+  return Contiguous<T>(*array, name);
+}
+
+template <class Enum>
+Enum chosen(const char* name, const std::string& value, std::initializer_list<std::pair<const char*, Enum>> list) {
+  for (const auto& [key, found] : list)
+    if (value == key) return found;
+  throw py::value_error(std::string(name) + ": expected one of the list, got " + value);
+}
+
+template <class T>
+void conv(const py::array& x, const py::array& w, const Optional& bias, const Sizes& stride, const Sizes& lower,
+          const Sizes& dilation, std::int64_t groups, const std::string& padding,
+          const std::optional<std::string>& name, const std::string& how, const py::array& out) {
+  const Sizes kernel = kernel_of(w, out.ndim() > 1 ? out.shape(1) : 0, x.ndim() > 1 ? x.shape(1) : 0, groups, x.ndim());
+  const auto shape = shape_of(x, out, kernel, stride, lower, dilation, groups);
+  const auto mode = chosen<fastdl_padding>("padding_mode", padding,
+                                           {{"zeros", FASTDL_ZEROS},
+                                            {"circular", FASTDL_CIRCULAR},
+                                            {"reflect", FASTDL_REFLECT},
+                                            {"replicate", FASTDL_REPLICATE}});
+  const auto activation = chosen<fastdl_activation>("activation", name.value_or("none"),
+                                                    {{"none", FASTDL_NO_ACTIVATION},
+                                                     {"relu", FASTDL_RELU},
+                                                     {"leaky_relu", FASTDL_LEAKY_RELU},
+                                                     {"sigmoid", FASTDL_SIGMOID_ACTIVATION},
+                                                     {"tanh", FASTDL_TANH}});
+  const auto algorithm = chosen<fastdl_conv_algorithm>(
+      "algorithm", how,
+      {{"auto", FASTDL_CONV_AUTO}, {"direct", FASTDL_CONV_DIRECT}, {"winograd", FASTDL_CONV_WINOGRAD}});
+  const Strided<T> images(x, "x");
+  const Contiguous<T> weights(w, "w");
+  const auto offsets = optional<T>(bias, "bias");
+  const T* offset = bias_of(offsets, shape.out_channels);
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::conv(&shape, mode, activation, algorithm, images.data, images.strides.data(), weights.data(),
+                              offset, result.data()));
+  }
+  result.finish();
+}
+
+// dx from w and grad; also the transposed convolution, of which x is `grad`.
+template <class T>
+void conv_input(const py::array& w, const py::array& grad, const Optional& bias, const Sizes& stride,
+                const Sizes& lower, const Sizes& dilation, std::int64_t groups, const py::array& out) {
+  const Sizes kernel =
+      kernel_of(w, grad.ndim() > 1 ? grad.shape(1) : 0, out.ndim() > 1 ? out.shape(1) : 0, groups, grad.ndim());
+  const auto shape = shape_of(out, grad, kernel, stride, lower, dilation, groups);
+  const Contiguous<T> weights(w, "w"), gradient(grad, "grad");
+  const auto offsets = optional<T>(bias, "bias");
+  const T* offset = bias_of(offsets, shape.in_channels);
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::input(&shape, weights.data(), gradient.data(), offset, result.data()));
+  }
+  result.finish();
+}
+
+template <class T>
+void conv_weight(const py::array& x, const py::array& grad, const Sizes& stride, const Sizes& lower,
+                 const Sizes& dilation, std::int64_t groups, const py::array& out) {
+  const Sizes kernel =
+      kernel_of(out, grad.ndim() > 1 ? grad.shape(1) : 0, x.ndim() > 1 ? x.shape(1) : 0, groups, x.ndim());
+  const auto shape = shape_of(x, grad, kernel, stride, lower, dilation, groups);
+  const Strided<T> images(x, "x");
+  const Contiguous<T> gradient(grad, "grad");
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::weight(&shape, images.data, images.strides.data(), gradient.data(), result.data()));
+  }
+  result.finish();
+}
+
+fastdl_conv_shape pool_shape(const py::array& in, const py::array& out, const Sizes& kernel, const Sizes& stride,
+                             const Sizes& lower) {
+  if (in.ndim() < 3 || out.ndim() != in.ndim() || in.shape(1) != out.shape(1))
+    throw py::value_error("expected arrays (N, C, ...) of one C, got others");
+  return shape_of(in, out, kernel, stride, lower, Sizes(kernel.size(), 1), 1);
+}
+
+using Places = std::optional<py::array_t<std::int64_t, py::array::c_style>>;
+
+std::int64_t* places_of(Places& indices, const py::array& like, bool written) {
+  if (!indices) return nullptr;
+  if (indices->ndim() != like.ndim() || !std::equal(like.shape(), like.shape() + like.ndim(), indices->shape()))
+    throw py::value_error("indices: expected one for each value, got another shape");
+  return written ? indices->mutable_data() : const_cast<std::int64_t*>(indices->data());
+}
+
+template <class T>
+void max_pool(const py::array& x, const Sizes& kernel, const Sizes& stride, const Sizes& lower, Places indices,
+              const py::array& out) {
+  const auto shape = pool_shape(x, out, kernel, stride, lower);
+  const Strided<T> images(x, "x");
+  std::int64_t* places = places_of(indices, out, true);
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::max_pool(&shape, images.data, images.strides.data(), result.data(), places));
+  }
+  result.finish();
+}
+
+template <class T>
+void avg_pool(const py::array& x, const Sizes& kernel, const Sizes& stride, const Sizes& lower, bool padding_counts,
+              const py::array& out) {
+  const auto shape = pool_shape(x, out, kernel, stride, lower);
+  const Strided<T> images(x, "x");
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::avg_pool(&shape, images.data, images.strides.data(), padding_counts, result.data()));
+  }
+  result.finish();
+}
+
+template <class T>
+void max_pool_grad(const py::array& grad, Places indices, const py::array& out) {
+  if (!indices) throw py::value_error("indices: expected an array, got None");
+  const Sizes ones(std::size_t(std::max<py::ssize_t>(0, grad.ndim() - 2)), 1), none(ones.size(), 0);
+  const auto shape = pool_shape(out, grad, ones, ones, none);
+  const Contiguous<T> gradient(grad, "grad");
+  const std::int64_t* places = places_of(indices, grad, false);
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::max_pool_grad(&shape, gradient.data(), places, result.data()));
+  }
+  result.finish();
+}
+
+template <class T>
+void avg_pool_grad(const py::array& grad, const Sizes& kernel, const Sizes& stride, const Sizes& lower,
+                   bool padding_counts, const py::array& out) {
+  const auto shape = pool_shape(out, grad, kernel, stride, lower);
+  const Contiguous<T> gradient(grad, "grad");
+  Result<T> result(out, "out");
+  {
+    const py::gil_scoped_release release;
+    throw_on_error(C<T>::avg_pool_grad(&shape, gradient.data(), padding_counts, result.data()));
+  }
+  result.finish();
+}
+
+}  // namespace
+
+void register_conv(py::module_& module) {
+  auto family = module.def_submodule("conv", "Convolutions");
+  register_conv_signal(family);
+  // The number of axes is that of the arrays: one function serves the three of the public interface.
+  for (const char* axes : {"1d", "2d", "3d"}) {
+    const auto name = [&](const char* stem, const char* end = "") { return std::string(stem) + axes + end; };
+    family.def(name("conv").c_str(),
+               [](const py::array& x, const py::array& w, const Optional& bias, const Sizes& stride, const Sizes& lower,
+                  const Sizes&, const Sizes& dilation, std::int64_t groups, const std::string& padding_mode,
+                  const std::optional<std::string>& activation, const std::string& algorithm, const py::array& out) {
+                 in_type_of(x, [&](auto zero) {
+                   conv<decltype(zero)>(x, w, bias, stride, lower, dilation, groups, padding_mode, activation,
+                                        algorithm, out);
+                 });
+               });
+    family.def(name("conv_transpose").c_str(), [](const py::array& x, const py::array& w, const Optional& bias,
+                                                  const Sizes& stride, const Sizes& lower, const Sizes& dilation,
+                                                  std::int64_t groups, const py::array& out) {
+      in_type_of(x, [&](auto zero) { conv_input<decltype(zero)>(w, x, bias, stride, lower, dilation, groups, out); });
+    });
+    family.def(name("conv", "_input").c_str(),
+               [](const py::array& w, const py::array& grad, const Sizes& stride, const Sizes& lower,
+                  const Sizes& dilation, std::int64_t groups, const py::array& out) {
+                 in_type_of(w, [&](auto zero) {
+                   conv_input<decltype(zero)>(w, grad, std::nullopt, stride, lower, dilation, groups, out);
+                 });
+               });
+    family.def(name("conv", "_weight").c_str(), [](const py::array& x, const py::array& grad, const Sizes& stride,
+                                                   const Sizes& lower, const Sizes& dilation, std::int64_t groups,
+                                                   const py::array& out) {
+      in_type_of(x, [&](auto zero) { conv_weight<decltype(zero)>(x, grad, stride, lower, dilation, groups, out); });
+    });
+    family.def(name("max_pool").c_str(), [](const py::array& x, const Sizes& kernel, const Sizes& stride,
+                                            const Sizes& lower, const Places& indices, const py::array& out) {
+      in_type_of(x, [&](auto zero) { max_pool<decltype(zero)>(x, kernel, stride, lower, indices, out); });
+    });
+    family.def(name("avg_pool").c_str(), [](const py::array& x, const Sizes& kernel, const Sizes& stride,
+                                            const Sizes& lower, bool padding_counts, const py::array& out) {
+      in_type_of(x, [&](auto zero) { avg_pool<decltype(zero)>(x, kernel, stride, lower, padding_counts, out); });
+    });
+    family.def(name("max_pool", "_grad").c_str(),
+               [](const py::array& grad, const Places& indices, const py::array& out) {
+                 in_type_of(grad, [&](auto zero) { max_pool_grad<decltype(zero)>(grad, indices, out); });
+               });
+    family.def(name("avg_pool", "_grad").c_str(), [](const py::array& grad, const Sizes& kernel, const Sizes& stride,
+                                                     const Sizes& lower, bool padding_counts, const py::array& out) {
+      in_type_of(grad,
+                 [&](auto zero) { avg_pool_grad<decltype(zero)>(grad, kernel, stride, lower, padding_counts, out); });
+    });
+  }
+}
+
+}  // namespace fastdl::bindings

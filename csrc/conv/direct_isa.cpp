@@ -1,0 +1,62 @@
+// Convolution as a matrix product over windows that are gathered as it goes, compiled once per instruction-set level:
+// rows are output channels, columns the pixels of all images, k the channels and taps of a window.
+#include "conv/activation.hpp"
+#include "conv/bodies.hpp"
+#include "conv/windows.hpp"
+#include "gemm/columns.hpp"
+
+namespace fastdl::conv::FASTDL_LEVEL {
+namespace {
+
+template <class T>
+void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out) {
+  const Index k = g.in_channels * g.taps(), pixels = g.pixels();
+  const gemm::Extents size{g.out_channels, g.batch * pixels, k};
+  const bool channels_last = x.channel == 1 && x.axis[2] != 1 && g.in_channels >= simd::lanes<T>;
+  core::Scratch scratch;
+  const Tap* taps = taps_of(g, x, scratch);
+  T* zeros = scratch.array<T>(g.in_channels + simd::lanes<T>);
+  for (Index c = 0; c < g.in_channels + simd::lanes<T>; ++c) zeros[c] = 0;
+  T* room = scratch.array<T>(gemm::packed_rows_size<T>(g.groups, size));
+  const auto weights_of = [&](Index group) { return w + group * g.out_channels * k; };
+  const auto rows =
+      channels_last
+          ? gemm::pack_all_rows<T>(
+                g.groups, size,
+                [&](Index group) { return TurnedWeights<T>{weights_of(group), g.in_channels, g.taps()}; }, room)
+          : gemm::pack_all_rows<T>(
+                g.groups, size, [&](Index group) { return gemm::Strided<T>{weights_of(group), k, 1}; }, room);
+  const Windows<T> windows{{g, x, taps}, channels_last, zeros};
+  const auto columns = [&](Index group) {
+    Windows<T> of_group = windows;
+    of_group.group = group;
+    return of_group;
+  };
+  gemm::multiply_columns<T>(
+      g.groups, size, rows, columns,
+      [&](Index group, Index row, int count, Index column, Index width, const T* values, Index stride) {
+        const Index channels = g.groups * g.out_channels;
+        for (int r = 0; r < count; ++r) {
+          const Index channel = group * g.out_channels + row + r;
+          // Image by image: the pixels of one are contiguous.
+          for (Index j = 0; j < width;) {
+            const Index image = (column + j) / pixels, pixel = (column + j) % pixels;
+            const Index here = at_most(width - j, pixels - pixel);
+            finish_pixels(values + r * stride + j, here, bias ? bias[channel] : T(0), activation,
+                          out + (image * channels + channel) * pixels + pixel);
+            j += here;
+          }
+        }
+      });
+}
+
+}  // namespace
+
+#define FASTDL_BODIES_OF(T)                                                                                            \
+  void direct(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out) { \
+    direct_of<T>(g, x, w, bias, activation, out);                                                                      \
+  }
+FASTDL_BODIES_OF(float)
+FASTDL_BODIES_OF(double)
+
+}  // namespace fastdl::conv::FASTDL_LEVEL

@@ -1,0 +1,338 @@
+// Convolution with 3 x 3 filters by Winograd's algorithm, compiled once per instruction-set level.
+//
+// The output is cut into tiles of m x m pixels. The transformed input of a group of tiles, the transformed filters and
+// their product, a small matrix product (output channels x channels x tiles) for each of the (m + 2)^2 positions, stay
+// in cache; all tiles of all images are numbered through, so that groups are full however small an image is. Tiles lie
+// along the vector: rows of pixels are split into m phases, one for each column of a tile.
+#include "conv/activation.hpp"
+#include "conv/bodies.hpp"
+#include "conv/winograd.hpp"
+#include "core/scratch.hpp"
+#include "core/threads.hpp"
+#include "gemm/engine.hpp"
+
+namespace fastdl::conv::FASTDL_LEVEL {
+namespace {
+
+using gemm::at_most;
+using gemm::divide_up;
+using gemm::round_up;
+
+template <class T, int M>
+class Convolution {
+  using W = Winograd<T, M>;
+  using V = simd::Vec<T>;
+  using S = gemm::Shape<T>;
+  static constexpr int size = W::size, positions = size * size, lanes = simd::lanes<T>;
+
+ public:
+  Convolution(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out)
+      : g_(g),
+        x_(x),
+        w_(w),
+        bias_(bias),
+        activation_(activation),
+        out_(out),
+        across_(divide_up(g.out[2], M)),
+        down_(divide_up(g.out[1], M)),
+        tiles_(g.batch * down_ * across_) {
+    // Transformed input in half of L2, but two tiles of the product at least.
+    const Index fit = core::l2_bytes() / 2 / (positions * g.in_channels * Index(sizeof(T)));
+    width_ = fit / S::columns * S::columns;
+    width_ = width_ < 2 * S::columns ? 2 * S::columns : width_ > 128 ? 128 : width_;
+    width_ = round_up(divide_up(tiles_, divide_up(tiles_, width_)), S::columns);
+  }
+
+  // Whether all outputs are finite.
+  bool run() {
+    if (tiles_ == 0) return true;
+    const int threads = core::thread_count();
+    core::Scratch scratch;
+    // Filters of 16 MB, transformed, at a time.
+    const Index each = positions * g_.in_channels * Index(sizeof(T));
+    const Index slab = at_most(round_up(g_.out_channels, S::rows), round_up(1 + (Index{16} << 20) / each, S::rows));
+    T* filters = scratch.array<T>(positions * slab, g_.in_channels);
+    const Index groups = divide_up(tiles_, width_);
+    for (Index group = 0; group < g_.groups; ++group)
+      for (Index row = 0; row < g_.out_channels; row += slab) {
+        const Slab part{group, row, at_most(slab, g_.out_channels - row), filters};
+        core::parallel_for(divide_up(part.rows, S::rows), threads, [&](Index task) { transform_filters(part, task); });
+        if (groups >= 2 * threads)
+          alone(part, groups, threads);
+        else
+          together(part, groups, threads);
+      }
+    return !spread_;
+  }
+
+ private:
+  // Rows of output channels of one group, with their transformed filters: for each position panels of 6 rows, as the
+  // tiles of the product read them.
+  struct Slab {
+    Index group, row, rows;
+    T* filters;
+
+    T* panel(Index position, Index r, Index channels) const {
+      return filters + (position * round_up(rows, S::rows) + r) * channels;
+    }
+  };
+
+  // A task for every group of tiles, from input to output.
+  void alone(const Slab& part, Index groups, int threads) {
+    core::parallel_for(groups, threads, [&](Index task) {
+      core::Scratch scratch;
+      T* inputs = scratch.array<T>(positions * width_, g_.in_channels);
+      transform_inputs(part.group, task, 0, g_.in_channels, inputs);
+      for (Index r = 0; r < part.rows; r += rows_together) multiply(part, r, task, inputs);
+    });
+  }
+
+  // Few groups: channels, then output channels are shared out. The inputs of as many groups as 8 MB take at a time.
+  void together(const Slab& part, Index groups, int threads) {
+    const Index each = positions * width_ * g_.in_channels;
+    const Index most = 1 + (Index{8} << 20) / (each * Index(sizeof(T)));
+    core::Scratch scratch;
+    T* inputs = scratch.array<T>(at_most(most, groups), each);
+    constexpr Index channels = 16;
+    const Index channel_tasks = divide_up(g_.in_channels, channels), row_tasks = divide_up(part.rows, rows_together);
+    for (Index first = 0; first < groups; first += most) {
+      const Index here = at_most(most, groups - first);
+      core::parallel_for(here * channel_tasks, threads, [&](Index task) {
+        const Index c = task % channel_tasks * channels, group = task / channel_tasks;
+        transform_inputs(part.group, first + group, c, at_most(c + channels, g_.in_channels), inputs + group * each);
+      });
+      core::parallel_for(here * row_tasks, threads, [&](Index task) {
+        const Index group = task / row_tasks;
+        multiply(part, task % row_tasks * rows_together, first + group, inputs + group * each);
+      });
+    }
+  }
+
+  // Six filters of every channel side by side, as packing leaves them.
+  void transform_filters(const Slab& part, Index task) const {
+    const Index row = task * S::rows, channels = g_.in_channels;
+    const int count = int(at_most(S::rows, part.rows - row));
+    core::Scratch scratch;
+    T* packed = scratch.array<T>(9 * channels * S::rows + lanes);
+    const T* from = w_ + (part.group * g_.out_channels + part.row) * channels * 9;
+    gemm::Strided<T>{from, channels * 9, 1}.pack_rows(row, count, 0, channels * 9, packed);
+    T last[positions][round_up(S::rows, lanes)];
+    for (Index c = 0; c < channels; ++c)
+      for (int r = 0; r < S::rows; r += lanes) {
+        // What is written beyond a channel's six values, the next one overwrites; the last goes through a buffer.
+        const bool through = c == channels - 1;
+        V half[3][size];
+        for (int i = 0; i < 3; ++i) {
+          V column[3];
+          for (int j = 0; j < 3; ++j) column[j] = simd::load(packed + (c * 9 + 3 * j + i) * S::rows + r);
+          W::filter(column, half[i]);
+        }
+        for (int i = 0; i < size; ++i) {
+          V row_of[3], to[size];
+          for (int j = 0; j < 3; ++j) row_of[j] = half[j][i];
+          W::filter(row_of, to);
+          for (int j = 0; j < size; ++j) {
+            T* at = through ? last[i * size + j] : part.panel(i * size + j, row, channels) + c * S::rows;
+            simd::store(at + r, to[j]);
+          }
+        }
+      }
+    for (int p = 0; p < positions; ++p)
+      std::memcpy(part.panel(p, row, channels) + (channels - 1) * S::rows, last[p], S::rows * sizeof(T));
+  }
+
+  // A row of tiles of one image, as far as it lies in a group: tiles [tile, tile + count) of all, from `across` on.
+  struct Strip {
+    Index image, down, across, offset, count;
+  };
+
+  template <class Function>
+  void each_strip(Index task, const Function& function) const {
+    const Index first = task * width_, end = at_most(first + width_, tiles_);
+    for (Index tile = first; tile < end;) {
+      const Index across = tile % across_, row = tile / across_;
+      const Strip strip{row / down_, row % down_, across, tile - first, at_most(end - tile, across_ - across)};
+      function(strip);
+      tile += strip.count;
+    }
+  }
+
+  // Products are summed over so many channels at a time, and those sums then: the transforms magnify the roundings of a
+  // sum, and of 512 channels at once an error three times as large would be left (docs/accuracy.md).
+  static constexpr Index most_channels = 64;
+
+  gemm::Stretch stretch_of(Index channel) const {
+    const Index depth = divide_up(g_.in_channels, divide_up(g_.in_channels, most_channels));
+    const Index first = channel / depth * depth;
+    return {first, at_most(depth, g_.in_channels - first), g_.in_channels};
+  }
+
+  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel
+  void transform_inputs(Index group, Index task, Index channel, Index end, T* inputs) const {
+    const Index count = at_most(width_, tiles_ - task * width_);
+    const Index longest = at_most(across_, width_) * M + size + 5 * M * lanes;
+    core::Scratch scratch;
+    T* lines = scratch.array<T>(positions, width_ + lanes);
+    T* vertical = scratch.array<T>(size, longest);
+    T* phases = scratch.array<T>(M, longest / M + 2 * lanes);
+    T* zeros = scratch.array<T>(g_.in[2] + lanes);
+    for (Index i = 0; i < g_.in[2] + lanes; ++i) zeros[i] = 0;
+    for (Index c = channel; c < end; ++c) {
+      each_strip(task, [&](const Strip& strip) {
+        const T* plane = x_.data + strip.image * x_.batch + (group * g_.in_channels + c) * x_.channel;
+        columns(plane, strip, zeros, vertical, longest);
+        for (int i = 0; i < size; ++i)
+          rows(vertical + i * longest, strip.count, phases, longest / M + 2 * lanes,
+               lines + i * size * (width_ + lanes) + strip.offset);
+      });
+      const gemm::Stretch stretch = stretch_of(c);
+      for (int p = 0; p < positions; ++p) {
+        const T* line = lines + p * (width_ + lanes);
+        for (Index j = 0; j < count; j += S::columns) {
+          const int wide = gemm::padded<T>(int(at_most(S::columns, count - j)));
+          T* to =
+              inputs + (p * g_.in_channels + stretch.first) * width_ + j * stretch.depth + (c - stretch.first) * wide;
+          for (int v = 0; v < wide; v += lanes) simd::store(to + v, simd::load(line + j + v));
+        }
+      }
+    }
+  }
+
+  // The transform down the columns of a strip's pixels: to[i][j] for column j of the strip, its padding included.
+  void columns(const T* plane, const Strip& strip, const T* zeros, T* to, Index stride) const {
+    const Index first = strip.across * M - g_.lower[2], length = strip.count * M + 2;
+    const Index begin = first < 0 ? 0 : first, stop = at_most(first + length, g_.in[2]);
+    const T* from[size];
+    for (int i = 0; i < size; ++i) {
+      const Index row = strip.down * M - g_.lower[1] + i;
+      from[i] = row >= 0 && row < g_.in[1] ? plane + row * x_.axis[1] : zeros;
+    }
+    const auto clear = [&](Index j, Index j_end) {
+      for (int i = 0; i < size; ++i)
+        for (Index at = j; at < j_end; ++at) to[i * stride + at] = 0;
+    };
+    const auto put = [&](Index column, const V(&values)[size]) {
+      V found[size];
+      W::input(values, found);
+      for (int i = 0; i < size; ++i) simd::store(to + i * stride + column - first, found[i]);
+    };
+    clear(0, at_most(begin - first, length));
+    Index column = begin;
+    V values[size];
+    for (; column + lanes <= stop; column += lanes) {
+      for (int i = 0; i < size; ++i) values[i] = simd::load(from[i] + column);
+      put(column, values);
+    }
+    if (column < stop) {
+      for (int i = 0; i < size; ++i) values[i] = simd::load_first(from[i] + column, int(stop - column));
+      put(column, values);
+      column += lanes;
+    }
+    if (column < first + length) clear(column - first < 0 ? 0 : column - first, length);
+  }
+
+  // The transform along a row, for all tiles of a strip: to[j] a line for every position.
+  void rows(const T* from, Index count, T* phases, Index stride, T* to) const {
+    for (Index t = 0; t < count + 1; t += lanes) {
+      V phase[M];
+      W::split(from + t * M, phase);
+      for (int i = 0; i < M; ++i) simd::store(phases + i * stride + t, phase[i]);
+    }
+    for (Index t = 0; t < count; t += lanes) {
+      V values[size], found[size];
+      for (int i = 0; i < size; ++i) values[i] = simd::load(phases + i % M * stride + t + i / M);
+      W::input(values, found);
+      for (int i = 0; i < size; ++i) simd::store(to + i * (width_ + lanes) + t, found[i]);
+    }
+  }
+
+  // Output channels whose products wait for all positions.
+  static constexpr Index rows_together = 8 * S::rows;
+
+  void multiply(const Slab& part, Index row, Index task, const T* inputs) {
+    const Index count = at_most(width_, tiles_ - task * width_), rows_here = at_most(rows_together, part.rows - row);
+    const Index channels = g_.in_channels;
+    core::Scratch scratch;
+    T* products = scratch.array<T>(rows_together, positions, width_ + lanes);
+    const Index stride = width_ + lanes;
+    for (int p = 0; p < positions; ++p)
+      for (Index r = 0; r < rows_here; r += S::rows) {
+        const gemm::Output<T> to{products + (r * positions + p) * stride, positions * stride, 1};
+        const T *panel = part.panel(p, row + r, channels), *columns = inputs + p * width_ * channels;
+        for (Index c = 0; c < channels;) {
+          const gemm::Stretch stretch = stretch_of(c);
+          gemm::row_panel<T>(panel + c * S::rows, nullptr, columns + c * width_, stretch, to,
+                             int(at_most(S::rows, rows_here - r)), count, count, 0, gemm::MultiplyAdd{});
+          c += stretch.depth;
+        }
+      }
+    for (Index r = 0; r < rows_here; ++r) {
+      const Index channel = part.group * g_.out_channels + part.row + row + r;
+      each_strip(task, [&](const Strip& strip) {
+        transform_outputs(products + r * positions * stride + strip.offset, stride, strip, channel);
+      });
+    }
+  }
+
+  void transform_outputs(const T* products, Index stride, const Strip& strip, Index channel) {
+    const Index height = g_.out[1], width = g_.out[2];
+    const T bias = bias_ ? bias_[channel] : T(0);
+    T* plane = out_ + (strip.image * g_.groups * g_.out_channels + channel) * height * width;
+    V check{};  // x - x is not 0 if x is not finite
+    for (Index t = 0; t < strip.count; t += lanes) {
+      V half[size][M];
+      for (int i = 0; i < size; ++i) {
+        V values[size];
+        for (int j = 0; j < size; ++j) values[j] = simd::load(products + (i * size + j) * stride + t);
+        W::output(values, half[i]);
+      }
+      const Index column = (strip.across + t) * M;
+      const Index wanted = at_most(at_most(lanes, strip.count - t) * M, width - column);
+      for (int j = 0; j < M; ++j) {
+        V values[size];
+        V found[M];
+        for (int i = 0; i < size; ++i) values[i] = half[i][j];
+        W::output(values, found);
+        for (int i = 0; i < M; ++i) half[i][j] = found[i];
+      }
+      for (int i = 0; i < M && strip.down * M + i < height; ++i) {
+        T* to = plane + (strip.down * M + i) * width + column;
+        W::join(half[i]);
+        for (int j = 0; j < M; ++j) {
+          const V sum = half[i][j] + bias, value = activated<T>(sum, activation_);
+          const Index rest = wanted - j * lanes;
+          if (rest >= lanes) {
+            check += sum - sum;
+            simd::store(to + j * lanes, value);
+          } else if (rest > 0) {
+            check += simd::select(simd::first_lanes<T>(int(rest)), sum - sum, V{});
+            simd::store_first(to + j * lanes, value, int(rest));
+          }
+        }
+      }
+    }
+    if (simd::any(check != V{})) __atomic_store_n(&spread_, true, __ATOMIC_RELAXED);
+  }
+
+  const Geometry& g_;
+  const Images<const T>& x_;
+  const T *w_, *bias_;
+  Activation activation_;
+  T* out_;
+  Index across_, down_, tiles_;
+  Index width_;  // tiles of a group
+  bool spread_ = false;
+};
+
+}  // namespace
+
+#define FASTDL_BODIES_OF(T)                                                                                           \
+  void winograd(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, int m, \
+                T* out, bool& finite) {                                                                               \
+    finite = m == 4 ? Convolution<T, 4>(g, x, w, bias, activation, out).run()                                         \
+                    : Convolution<T, 2>(g, x, w, bias, activation, out).run();                                        \
+  }
+FASTDL_BODIES_OF(float)
+FASTDL_BODIES_OF(double)
+
+}  // namespace fastdl::conv::FASTDL_LEVEL

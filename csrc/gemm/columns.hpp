@@ -1,0 +1,120 @@
+// The engine by blocks of columns: many products of one size whose columns are gathered, each once, by the task that
+// needs them, and whose finished rows go to a consumer. Convolutions are such products: few rows of weights against
+// many windows of an image.
+//
+//   pack the rows of A, whole depth                            shared by all threads
+//   for each product, block of columns and group of rows       a task, on any thread
+//     for each stretch of k
+//       pack B's columns                                       depth x columns, in L2
+//       for each panel of 6 rows: its tiles, summed in a block of the task's own; when finished, the consumer
+//
+// As in the engine, the sum of an element is taken in the order of k in stretches that depend on the depth alone.
+#pragma once
+
+#include "core/scratch.hpp"
+#include "core/threads.hpp"
+#include "gemm/engine.hpp"
+
+namespace fastdl::gemm {
+namespace {
+
+// How the columns and rows of a product are cut. Only speed depends on it.
+struct Cut {
+  Index columns, rows;
+};
+
+template <class T>
+Cut cut_columns(Index products, Extents size, Index depth, bool one_pass, int threads) {
+  using S = Shape<T>;
+  const Index bytes = core::l2_bytes() * 3 / 8;
+  const auto fit = [&](Index rows_of) { return bytes / (Index(sizeof(T)) * (rows_of + 1)); };
+  const auto clamp = [](Index low, Index value, Index high) { return value < low ? low : value > high ? high : value; };
+  // Columns: the packed block in half of L2, but so that every thread gets several tasks, if that leaves three tiles.
+  Index columns = clamp(S::columns, fit(depth) / S::columns * S::columns, 512);
+  const Index enough = divide_up(size.columns, divide_up(4 * threads, products));
+  if (threads > 1 && enough < columns) columns = clamp(3 * S::columns, enough, columns);
+  columns = round_up(divide_up(size.columns, divide_up(size.columns, columns)), S::columns);
+  // Rows: sums that wait for the next stretch stay in L2 too; and if columns do not give every thread a task, rows do.
+  const Index tasks = products * divide_up(size.columns, columns);
+  Index rows = one_pass ? size.rows : clamp(S::rows, fit(columns), size.rows);
+  if (threads > 1 && tasks < 2 * threads)
+    rows = clamp(2 * S::rows, divide_up(size.rows, divide_up(2 * threads, tasks)), rows);
+  return {columns, round_up(divide_up(size.rows, divide_up(size.rows, rows)), S::rows)};
+}
+
+// Rows packed for the tiles: panels of 6 for every stretch of k. Made once and used for any columns.
+template <class T>
+struct PackedRows {
+  const T* data;
+  Index height, depth;  // rows, rounded up to panels; k in all
+
+  const T* panel(Index product, Index row, Stretch stretch) const {
+    return data + (product * depth + stretch.first) * height + row * stretch.depth;
+  }
+};
+
+template <class T>
+Index packed_rows_size(Index products, Extents size) {
+  return products * round_up(size.rows, Shape<T>::rows) * size.depth;
+}
+
+// a(product) gives an operand with pack_rows (pack.hpp).
+template <class T, class Rows>
+PackedRows<T> pack_all_rows(Index products, Extents size, const Rows& a, T* to) {
+  using S = Shape<T>;
+  const PackedRows<T> packed{to, round_up(size.rows, S::rows), size.depth};
+  const Index depth = balanced_depth<T>(size.depth), panels = packed.height / S::rows;
+  const int threads = products * packed.height * size.depth < (1 << 15) ? 1 : core::thread_count();
+  core::parallel_for(products * panels, threads, [&](Index task) {
+    const Index product = task / panels, row = task % panels * S::rows;
+    const auto operand = a(product);
+    for (Index k = 0; k < size.depth; k += depth) {
+      const Stretch stretch{k, at_most(depth, size.depth - k), size.depth};
+      operand.pack_rows(row, int(at_most(S::rows, size.rows - row)), k, stretch.depth,
+                        const_cast<T*>(packed.panel(product, row, stretch)));
+    }
+  });
+  return packed;
+}
+
+// consume(product, row, rows, column, width, values, stride): rows [row, row + rows), columns [column, column + width)
+// of a product are finished. b(product) gives an operand with pack_columns.
+template <class T, class Columns, class Consume>
+void multiply_columns(Index products, Extents size, PackedRows<T> a, const Columns& b, const Consume& consume) {
+  using S = Shape<T>;
+  if (products == 0 || size.rows == 0 || size.columns == 0) return;
+  const double flops = 2.0 * double(products) * double(size.rows) * double(size.columns) * double(size.depth + 1);
+  const int threads = flops < 4e6 ? 1 : core::thread_count();
+  const Index depth = balanced_depth<T>(size.depth);
+  const Index passes = depth == 0 ? 1 : divide_up(size.depth, depth);
+  const Cut cut = cut_columns<T>(products, size, depth, passes == 1, threads);
+  const Index blocks = divide_up(size.columns, cut.columns), groups = divide_up(size.rows, cut.rows);
+  core::parallel_for(products * blocks * groups, threads, [&](Index task) {
+    const Index product = task / (blocks * groups), column = task / groups % blocks * cut.columns;
+    const Index first = task % groups * cut.rows, rows = at_most(cut.rows, size.rows - first);
+    const Index width = at_most(cut.columns, size.columns - column);
+    const auto operand = b(product);
+    core::Scratch scratch;
+    T* packed = scratch.array<T>(cut.columns, depth + 1);
+    T* values = scratch.array<T>(passes == 1 ? Index(S::rows) : cut.rows, cut.columns);
+    for (Index pass = 0; pass < passes; ++pass) {
+      const Stretch stretch{pass * depth, at_most(depth, size.depth - pass * depth), size.depth};
+      for (Index j = 0; j < width; j += S::columns) {
+        const int count = int(at_most(S::columns, width - j));
+        operand.pack_columns(column + j, count, stretch.first, stretch.depth, padded<T>(count),
+                             packed + j * stretch.depth);
+      }
+      for (Index r = 0; r < rows; r += S::rows) {
+        const int here = int(at_most(S::rows, rows - r));
+        T* to = passes == 1 ? values : values + r * cut.columns;
+        const T* panel = a.panel(product, first + r, stretch);
+        row_panel<T>(panel, r + S::rows < rows ? panel + S::rows * stretch.depth : nullptr, packed, stretch,
+                     Output<T>{to, cut.columns, 1}, here, width, width, 0, MultiplyAdd{});
+        if (stretch.last()) consume(product, first + r, here, column, width, to, cut.columns);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace fastdl::gemm
