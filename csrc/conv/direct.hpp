@@ -15,6 +15,13 @@ bool all_finite(const T* x, Index count) {
   return sum == 0;
 }
 
+// Threads for `times` such convolutions: below 2e5 products, one.
+template <class T>
+int threads_for_sums(const Signal<T>& s, Index times) {
+  const double products = double(product(s.rank, s.out_size)) * double(product(s.rank, s.h_size)) * double(times);
+  return products < 2e5 ? 1 : core::thread_count();
+}
+
 // A row of f and the row of h that goes with it in the sums of one row of out.
 template <class T>
 struct Pair {
@@ -73,8 +80,7 @@ void direct_one(const Signal<T>& s, const T* f, const T* h, T* out) {
     for (Index t = 0; t < taps; ++t) reversed[i * taps + t] = h[i * taps + taps - 1 - t];
   const Index pitch = columns + taps - 1 + block;
   const T* rows_of_f = f;
-  const double products = double(rows) * double(columns) * double(h_rows) * double(taps);
-  const int threads = products < 2e5 ? 1 : core::thread_count();
+  const int threads = threads_for_sums(s, 1);
   if (padded) {
     T* copy = scratch.array<T>(f_rows, pitch);
     core::parallel_for(f_rows, threads, [&](Index row) {

@@ -11,11 +11,12 @@ void by_transforms_of(const Signal<T>& s, const Blocks& blocks) {
   const Tile<T> tile(s.rank, blocks);
   const Index tile_count = count_tiles(s.rank, s.out_size, blocks.tile), f_size = product(s.rank, s.f_size);
   const Index h_size = product(s.rank, s.h_size), out_size = product(s.rank, s.out_size);
+  const int threads = fft::threads_for(tile.numbers() * double(s.f_count * tile_count));
   core::Scratch scratch;
   T* spectrum = scratch.array<T>(tile.spectrum_size(), width<T>);
   for (Index which_h = 0; which_h < s.h_count; ++which_h) {
     tile.spectrum_of(whole(s.h + which_h * h_size, s.rank, s.h_size), true, spectrum, 1);
-    core::parallel_for(s.f_count * tile_count, core::thread_count(), [&](Index task) {
+    core::parallel_for(s.f_count * tile_count, threads, [&](Index task) {
       const Index which_f = task / tile_count;
       auto f = whole(s.f + which_f * f_size, s.rank, s.f_size);
       auto out = whole(s.out + (which_h * s.f_count + which_f) * out_size, s.rank, s.out_size);
@@ -29,7 +30,8 @@ template <class T>
 void direct_of(const Signal<T>& s) {
   const Index f_size = product(s.rank, s.f_size), h_size = product(s.rank, s.h_size);
   const Index out_size = product(s.rank, s.out_size);
-  core::parallel_for(s.f_count * s.h_count, core::thread_count(), [&](Index which) {
+  const Index count = s.f_count * s.h_count;
+  core::parallel_for(count, threads_for_sums(s, count), [&](Index which) {
     direct_one(s, s.f + which % s.f_count * f_size, s.h + which / s.f_count * h_size, s.out + which * out_size);
   });
 }

@@ -25,7 +25,7 @@ Root root(Index e, Index n) {
   const auto eighth = static_cast<int>(static_cast<__int128>(8) * e / n);
   const Index from = eighth % 2 == 0 ? 0 : 1;
   // In units of 1/(8n) of a turn: the distance from the nearer multiple of a quarter.
-  const __int128 offset = static_cast<__int128>(8) * e - static_cast<__int128>(eighth + from) * n;
+  const auto offset = static_cast<Index>(static_cast<__int128>(8) * e - static_cast<__int128>(eighth + from) * n);
   const Wide angle = 2 * pi * static_cast<Wide>(offset) / (8 * static_cast<Wide>(n));
   const Wide c = std::cos(angle), s = std::sin(angle);
   switch ((eighth + from) / 2 % 4) {
