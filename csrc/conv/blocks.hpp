@@ -89,10 +89,13 @@ Blocks tiled(const Signal<T>& s) {
   double least = HUGE_VAL;
   Blocks blocks = best;
   const std::int64_t overlap = s.h_size[axis] - 1;
-  for (std::int64_t tile = std::max<std::int64_t>(16, overlap / 4); tile < s.out_size[axis]; tile += (tile + 1) / 2) {
+  for (std::int64_t tile = std::max<std::int64_t>(32, overlap / 2); tile < s.out_size[axis]; tile *= 2) {
     set_length(s, axis, tile + overlap, blocks);
     blocks.tile[axis] = blocks.length[axis] - overlap;
-    if (const double time = price(s, blocks); time < least && blocks.tile[axis] < s.out_size[axis]) {
+    if (blocks.tile[axis] >= s.out_size[axis]) break;
+    const double time = price(s, blocks);
+    if (time > 1.5 * least) break;
+    if (time < least) {
       least = time;
       best = blocks;
     }
@@ -102,6 +105,7 @@ Blocks tiled(const Signal<T>& s) {
 
 template <class T>
 fastdl_convolution_method quickest(const Signal<T>& s) {
+  if (taps(s) <= 32) return FASTDL_METHOD_DIRECT;  // whatever the sizes, and to compare takes some 20 us
   const double direct = direct_price(s);
   const double by_one = price(s, whole(s)), by_tiles = price(s, tiled(s));
   if (direct <= std::min(by_one, by_tiles)) return FASTDL_METHOD_DIRECT;

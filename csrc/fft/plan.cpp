@@ -76,6 +76,14 @@ double cost_of(int radix) {
   }
 }
 
+// Of a transform of 2^twos 3^threes 5^fives.
+double cost_of_powers(int twos, int threes, int fives) {
+  const double in_and_out = 0.5, odd = threes * cost_of(3) + fives * cost_of(5);
+  if (twos == 1) return in_and_out + odd + cost_of(2);
+  if (twos % 2 == 1) return in_and_out + odd + cost_of(8) + (twos - 3) / 2 * cost_of(4);
+  return in_and_out + odd + twos / 2 * cost_of(4);
+}
+
 template <class T>
 void put(std::vector<T>& to, Root value) {
   to.push_back(static_cast<T>(value.real()));
@@ -249,31 +257,36 @@ SharedTurns::SharedTurns(Index order) : turns_(cache<TurnTables>().take(order)) 
 SharedTurns::~SharedTurns() { cache<TurnTables>().give_back(turns_); }
 
 double cost(Index length) {
-  double sum = 0.5;  // to bring the elements in and out
   Index rest = length;
-  int twos = 0;
-  for (; rest % 2 == 0; rest /= 2) ++twos;
-  sum += twos == 1 ? cost_of(2) : twos % 2 == 1 ? cost_of(8) + (twos - 3) / 2 * cost_of(4) : twos / 2 * cost_of(4);
-  for (int p = 3; p <= largest_radix && rest > 1; p += 2)
-    for (; rest % p == 0; rest /= p) sum += cost_of(p);
-  const auto inner = rest == 1 ? 0 : bluestein_size(length);
+  const auto times = [&](int p) {
+    int count = 0;
+    for (; rest % p == 0; rest /= p) ++count;
+    return count;
+  };
+  const int twos = times(2), threes = times(3), fives = times(5);
+  double sum = cost_of_powers(twos, threes, fives);
+  for (int p = 7; p <= largest_radix; p += 2) sum += times(p) * cost_of(p);
+  const Index inner = rest == 1 ? 0 : bluestein_size(length);
   return rest == 1 ? static_cast<double>(length) * sum : 2 * cost(inner) + 2 * static_cast<double>(inner);
 }
 
 Index good_size(Index n) {
   Index best = 1;
-  while (best < n) best *= 2;
-  double least = cost(best);
-  for (Index fives = 1; fives < 2 * n; fives *= 5)
-    for (Index odd = fives; odd < 2 * n; odd *= 3) {
+  double least = HUGE_VAL;
+  int fives = 0;
+  for (Index power = 1; power < 2 * n; power *= 5, ++fives) {
+    int threes = 0;
+    for (Index odd = power; odd < 2 * n; odd *= 3, ++threes) {
       Index size = odd;
-      while (size < n) size *= 2;
-      const double price = cost(size);
+      int twos = 0;
+      for (; size < n; size *= 2) ++twos;
+      const double price = static_cast<double>(size) * cost_of_powers(twos, threes, fives);
       if (price < least || (price == least && size < best)) {
         best = size;
         least = price;
       }
     }
+  }
   return best;
 }
 
@@ -287,8 +300,8 @@ void split(Index n, Index& rows, Index& columns) {
 void good_split(Index n, Index& rows, Index& columns) {
   double least = HUGE_VAL;
   for (Index unit : {16, 48, 80, 144})
-    for (Index c = unit; c == unit || c * c <= 16 * n; c *= 2) {
-      if (16 * c * c < n && c * 4 < n) continue;
+    for (Index c = unit; c == unit || c * c <= 8 * n; c *= 2) {
+      if (8 * c * c < n) continue;
       const Index r = good_size((n + c - 1) / c);
       // Both steps work best in cache, on lengths alike.
       const double uneven = static_cast<double>(std::max(r, c)) / 4096;
