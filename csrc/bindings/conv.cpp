@@ -340,6 +340,7 @@ void register_conv(py::module_& module) {
   py::class_<Filters<float>>(family, "Filters32");
   py::class_<Filters<double>>(family, "Filters64");
   family.def("filters", &filters);
+  register_conv_signal(family);
   // The number of axes is that of the arrays: one function serves the three of the public interface.
   for (const char* axes : {"1d", "2d", "3d"}) {
     const auto name = [&](const char* stem, const char* end = "") { return std::string(stem) + axes + end; };

@@ -109,3 +109,11 @@ class _Gram(ModuleType):
     ) -> float: ...
 
 gram: _Gram
+
+class _Conv(ModuleType):
+    @staticmethod
+    def convolve(f: _Floats, h: _Floats, mode: str, method: str, out: _Floats) -> None: ...
+    @staticmethod
+    def correlate(f: _Floats, h: _Floats, mode: str, method: str, out: _Floats) -> None: ...
+
+conv: _Conv

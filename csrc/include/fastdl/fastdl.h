@@ -373,6 +373,63 @@ FASTDL_API fastdl_status fastdl_max_pool_grad_f64(const fastdl_conv_shape* shape
 FASTDL_API fastdl_status fastdl_avg_pool_grad_f64(const fastdl_conv_shape* shape, const double* grad,
                                                   int padding_counts, double* dx);
 
+/* ---- convolution of real arrays --------------------------------------------------------------------------------- */
+
+/* An array of any rank: element (i, j, ...) lies at data[i*strides[0] + j*strides[1] + ...]. */
+typedef struct fastdl_array_f32 {
+  float* data;
+  int rank;
+  const int64_t *sizes, *strides;
+} fastdl_array_f32;
+
+typedef struct fastdl_array_f64 {
+  double* data;
+  int rank;
+  const int64_t *sizes, *strides;
+} fastdl_array_f64;
+
+/* Which part of the result is wanted, along every axis, of f with n and h with m numbers:
+ *   FULL      all n + m - 1 of them; none if n or m is 0
+ *   SAME      the n in the middle of FULL, from number (m - 1)/2 on
+ *   VALID     the |n - m| + 1 to which nothing outside of f (or of h, if it is the larger one) contributes; none if n
+ *             or m is 0. One of f and h must be at least as large as the other along every axis
+ *   CIRCULAR  n, where f is one period of a periodic array and h is folded onto such a period */
+typedef enum fastdl_convolution_mode {
+  FASTDL_MODE_FULL = 0,
+  FASTDL_MODE_SAME,
+  FASTDL_MODE_VALID,
+  FASTDL_MODE_CIRCULAR
+} fastdl_convolution_mode;
+
+/* DIRECT       sums of products, in their type. What is not finite reaches only the results that it contributes to.
+ * FFT          by one Fourier transform. Errors are relative to the largest results; what is not finite spreads to all.
+ * OVERLAP_ADD  by transforms of tiles along the longest axis, for an h that is short there. What is not finite spreads
+ *              over its tiles.
+ * AUTO         what is quickest; but DIRECT if something is not finite and there are fewer than 2^36 products. */
+typedef enum fastdl_convolution_method {
+  FASTDL_METHOD_AUTO = 0,
+  FASTDL_METHOD_DIRECT,
+  FASTDL_METHOD_FFT,
+  FASTDL_METHOD_OVERLAP_ADD
+} fastdl_convolution_method;
+
+/* convolve:  out[u] = sum over t of f[t]*h[u-t]
+ * correlate: out[u] = sum over t of f[t]*h[t-u], the convolution with h reversed along every axis; in the modes FULL,
+ *            SAME and VALID its result is numbered as that convolution's.
+ * f, h and out have the same rank, at most 64. */
+FASTDL_API fastdl_status fastdl_conv_convolve_f32(const fastdl_array_f32* f, const fastdl_array_f32* h,
+                                                  fastdl_convolution_mode mode, fastdl_convolution_method method,
+                                                  const fastdl_array_f32* out);
+FASTDL_API fastdl_status fastdl_conv_convolve_f64(const fastdl_array_f64* f, const fastdl_array_f64* h,
+                                                  fastdl_convolution_mode mode, fastdl_convolution_method method,
+                                                  const fastdl_array_f64* out);
+FASTDL_API fastdl_status fastdl_conv_correlate_f32(const fastdl_array_f32* f, const fastdl_array_f32* h,
+                                                   fastdl_convolution_mode mode, fastdl_convolution_method method,
+                                                   const fastdl_array_f32* out);
+FASTDL_API fastdl_status fastdl_conv_correlate_f64(const fastdl_array_f64* f, const fastdl_array_f64* h,
+                                                   fastdl_convolution_mode mode, fastdl_convolution_method method,
+                                                   const fastdl_array_f64* out);
+
 #ifdef __cplusplus
 }
 #endif

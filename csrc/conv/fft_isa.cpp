@@ -1,0 +1,183 @@
+// Network convolution by transforms, compiled once per instruction-set level.
+//
+// The transforms are linear, so the sum over channels is taken of spectra: for every element of them (a vector of
+// frequencies) a product of complex matrices, tiles x channels times channels x outputs. Spectra are therefore stored
+// element by element, [element][tile or output][channel], and one such matrix of w stays in L2 over a batch of tiles.
+#include "conv/fft_bodies.hpp"
+#include "conv/tile.hpp"
+
+namespace fastdl::conv::FASTDL_LEVEL {
+namespace {
+
+// The shape of a convolution: sizes of the input, of the kernel, and of the result.
+struct Layer {
+  int rank;
+  Index images, channels, outputs;
+  const Index *size, *kernel;
+  Index out_size[most_axes], offset[most_axes];
+};
+
+// Tiles of at least `side` numbers along every axis, but no more than there are.
+Blocks blocks_of(const Layer& layer, Index side) {
+  Blocks blocks{};
+  for (int a = 0; a < layer.rank; ++a) {
+    const Index least = at_most(layer.size[a], side < layer.kernel[a] ? layer.kernel[a] : side);
+    if (layer.rank == 1) {
+      fft::good_split((least + 1) / 2, blocks.rows, blocks.columns);
+      blocks.length[a] = 2 * blocks.rows * blocks.columns;
+    } else {
+      blocks.length[a] = a == 0 ? 2 * fft::good_size((least + 1) / 2) : fft::good_size(least);
+    }
+    blocks.tile[a] = blocks.length[a] - layer.kernel[a] + 1;
+  }
+  return blocks;
+}
+
+// The time of it in ns, as in blocks.hpp: transforms, and 0.12 for a product of two complex numbers and a sum.
+double price(const Layer& layer, const Blocks& blocks) {
+  double numbers = 0.5, work = 0;
+  for (int a = 0; a < layer.rank; ++a) {
+    const Index length = a == 0 ? blocks.length[a] / 2 : blocks.length[a];
+    numbers *= double(blocks.length[a]);
+    work += layer.rank == 1
+                ? fft::cost(blocks.rows) / double(blocks.rows) + fft::cost(blocks.columns) / double(blocks.columns)
+                : fft::cost(length) / double(length);
+  }
+  const double tiles = double(count_tiles(layer.rank, layer.out_size, blocks.tile)) * double(layer.images);
+  const double channels = double(layer.channels), outputs = double(layer.outputs), transform = work / 8 + 2;
+  return numbers *
+         (tiles * ((channels + outputs) * transform + channels * outputs * 0.12) + channels * outputs * transform);
+}
+
+Blocks best_blocks(const Layer& layer) {
+  Blocks best = blocks_of(layer, 16);
+  double least = price(layer, best);
+  for (Index side = 24; side <= 4096; side += side / 2) {
+    const Blocks blocks = blocks_of(layer, side);
+    if (const double time = price(layer, blocks); time < least) {
+      least = time;
+      best = blocks;
+    }
+  }
+  return best;
+}
+
+// out[p][o] = sum over c of x[p][c] w[o][c] for P of the first and O of the second, of which there are `outputs`.
+template <class T, int P, int O>
+FASTDL_INLINE void multiply_some(const T* x, const T* w, T* out, Index channels, Index outputs) {
+  Complex<T> sums[P][O] = {};
+  for (Index c = 0; c < channels; ++c) {
+    Complex<T> right[O];
+#pragma GCC unroll 2
+    for (int o = 0; o < O; ++o) right[o] = load_element(w + (o * channels + c) * width<T>);
+#pragma GCC unroll 2
+    for (int p = 0; p < P; ++p) {
+      const Complex<T> left = load_element(x + (p * channels + c) * width<T>);
+#pragma GCC unroll 2
+      for (int o = 0; o < O; ++o) {
+        Complex<T>& sum = sums[p][o];
+        sum.re = simd::fma(left.re, right[o].re, simd::fma(-left.im, right[o].im, sum.re));
+        sum.im = simd::fma(left.re, right[o].im, simd::fma(left.im, right[o].re, sum.im));
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (int p = 0; p < P; ++p)
+#pragma GCC unroll 2
+    for (int o = 0; o < O; ++o) store_element(out + (p * outputs + o) * width<T>, sums[p][o]);
+}
+
+// All of them, 2 x 2 at a time: 8 sums and as many operands fill 16 registers.
+template <class T>
+void multiply(const T* x, Index tiles, const T* w, Index outputs, Index channels, T* out) {
+  for (Index p = 0; p < tiles; p += 2)
+    for (Index o = 0; o < outputs; o += 2) {
+      const T *left = x + p * channels * width<T>, *right = w + o * channels * width<T>;
+      T* to = out + (p * outputs + o) * width<T>;
+      const bool two_tiles = p + 1 < tiles, two_outputs = o + 1 < outputs;
+      if (two_tiles && two_outputs)
+        multiply_some<T, 2, 2>(left, right, to, channels, outputs);
+      else if (two_tiles)
+        multiply_some<T, 2, 1>(left, right, to, channels, outputs);
+      else if (two_outputs)
+        multiply_some<T, 1, 2>(left, right, to, channels, outputs);
+      else
+        multiply_some<T, 1, 1>(left, right, to, channels, outputs);
+    }
+}
+
+template <class T>
+void correlate_of(const T* x, const T* w, const Layer& layer, T* out) {
+  const int rank = layer.rank;
+  const Index channels = layer.channels, outputs = layer.outputs;
+  const Index x_size = product(rank, layer.size), w_size = product(rank, layer.kernel);
+  const Index out_size = product(rank, layer.out_size);
+  const Blocks blocks = best_blocks(layer);
+  const Tile<T> tile(rank, blocks);
+  const Index elements = tile.spectrum_size(), tiles = count_tiles(rank, layer.out_size, blocks.tile);
+  const int threads = core::thread_count();
+  core::Scratch scratch;
+  T* factors = scratch.array<T>(elements, outputs * channels, width<T>);
+  core::parallel_for(outputs * channels, threads, [&](Index which) {
+    core::Scratch local;
+    T* reversed = local.array<T>(w_size);
+    for (Index t = 0; t < w_size; ++t) reversed[t] = w[which * w_size + w_size - 1 - t];
+    tile.spectrum_of(whole<const T>(reversed, rank, layer.kernel), true, factors + which * width<T>,
+                     outputs * channels);
+  });
+  // So many tiles at a time that their spectra take about 8 MB.
+  const Index all = layer.images * tiles;
+  const Index fit = (Index{8} << 20) / (elements * (channels + outputs) * width<T> * Index{sizeof(T)});
+  const Index batch = at_most(all, fit < 4 ? 4 : fit);
+  T* spectra = scratch.array<T>(elements, batch * channels, width<T>);
+  T* products = scratch.array<T>(elements, batch * outputs, width<T>);
+  for (Index first = 0; first < all; first += batch) {
+    const Index count = at_most(batch, all - first);
+    const auto boxes = [&](Index p, Index channel, Index output, Box<const T>& f, Box<T>& to) {
+      const Index image = (first + p) / tiles;
+      f = whole(x + (image * channels + channel) * x_size, rank, layer.size);
+      to = whole(out + (image * outputs + output) * out_size, rank, layer.out_size);
+      place_tile((first + p) % tiles, rank, blocks.tile, layer.kernel, layer.offset, f, to);
+    };
+    core::parallel_for(count * channels, threads, [&](Index which) {
+      Box<const T> f;
+      Box<T> unused;
+      boxes(which / channels, which % channels, 0, f, unused);
+      tile.spectrum_of(f, false, spectra + which * width<T>, count * channels);
+    });
+    core::parallel_for(elements, threads, [&](Index e) {
+      multiply(spectra + e * count * channels * width<T>, count, factors + e * outputs * channels * width<T>, outputs,
+               channels, products + e * count * outputs * width<T>);
+    });
+    core::parallel_for(count * outputs, threads, [&](Index which) {
+      Box<const T> unused;
+      Box<T> to;
+      boxes(which / outputs, 0, which % outputs, unused, to);
+      tile.result_of(products + which * width<T>, count * outputs, to);
+    });
+  }
+}
+
+template <class T>
+void fft_correlate_of(const T* x, Index images, Index channels, const Index* size, int rank, const T* w, Index outputs,
+                      const Index* kernel, T* out) {
+  if (images == 0 || outputs == 0) return;
+  Layer layer{rank, images, channels, outputs, size, kernel, {}, {}};
+  for (int a = 0; a < rank; ++a) {
+    layer.out_size[a] = size[a] - kernel[a] + 1;
+    layer.offset[a] = kernel[a] - 1;
+  }
+  correlate_of(x, w, layer, out);
+}
+
+}  // namespace
+
+#define FASTDL_BODIES_OF(T)                                                                                            \
+  void fft_correlate(const T* x, Index images, Index channels, const Index* size, int rank, const T* w, Index outputs, \
+                     const Index* kernel, T* out) {                                                                    \
+    fft_correlate_of<T>(x, images, channels, size, rank, w, outputs, kernel, out);                                     \
+  }
+FASTDL_BODIES_OF(float)
+FASTDL_BODIES_OF(double)
+
+}  // namespace fastdl::conv::FASTDL_LEVEL

@@ -1,0 +1,97 @@
+// What a transform of a length needs to know, computed once and shared: radices and twiddles.
+//
+// Built in baseline code, in long double, and kept behind a mutex (plan.cpp). Bodies hold a SharedPlan while they run;
+// what it points to is only read.
+#pragma once
+
+#include <cstdint>
+
+namespace fastdl::fft {
+
+using Index = std::int64_t;
+
+// One pass of Stockham's algorithm over count * radix * stride elements:
+//   y[q + stride*(radix*p + j)] = w^(j*p) * sum over k of x[q + stride*(p + count*k)] r^(j*k)
+// with w = exp(-2 pi i / (count*radix)) and r = exp(-2 pi i / radix), for p < count, q < stride and j, k < radix.
+template <class T>
+struct Pass {
+  int radix;
+  Index count, stride;
+  const T* twiddles;  // w^(j*p) at 2*(p*(radix - 1) + j - 1), real part first; not there when count is 1
+  const T* roots;     // r^j at 2*j, for the radices without a butterfly of their own
+};
+
+// exp(-2 pi i j / length) for all lengths: by passes, or where a prime factor is larger than largest_radix, by
+// Bluestein's algorithm, a convolution by a transform of another length.
+template <class T>
+struct Plan {
+  Index length;
+  Index scratch;  // elements of scratch space that a transform takes
+  int passes;
+  Pass<T> pass[40];
+  const T* half_turns;  // exp(-pi i k / length), 2*k <= length: for real transforms of twice the length
+  const Plan* inner;    // Bluestein: at least 2*length - 1 long; else null
+  const T* chirp;       // exp(-pi i j^2 / length), complex
+  const T* response;    // the transform of the conjugate chirp, over the inner length
+};
+
+inline constexpr int largest_radix = 31;
+
+// The plan of a length >= 1, from the cache or built.
+template <class T>
+class SharedPlan {
+ public:
+  explicit SharedPlan(Index length);
+  ~SharedPlan();
+  SharedPlan(const SharedPlan&) = delete;
+  SharedPlan& operator=(const SharedPlan&) = delete;
+  const Plan<T>& plan() const __attribute__((always_inline)) { return *plan_; }
+
+ private:
+  const Plan<T>* plan_;
+};
+
+extern template class SharedPlan<float>;
+extern template class SharedPlan<double>;
+
+// Powers of a root of unity of a large order, exp(-2 pi i e / order) for 0 <= e < order, as a product of two of about
+// 2 sqrt(order) numbers that are kept.
+struct Turns {
+  Index order;
+  int shift;
+  const double *coarse, *fine;  // of e >> shift and of the lowest bits of e; real part first
+
+  __attribute__((always_inline)) void operator()(Index e, double& re, double& im) const {
+    const double* a = coarse + 2 * (e >> shift);
+    const double* b = fine + 2 * (e & ((Index{1} << shift) - 1));
+    re = a[0] * b[0] - a[1] * b[1];
+    im = a[0] * b[1] + a[1] * b[0];
+  }
+};
+
+class SharedTurns {
+ public:
+  explicit SharedTurns(Index order);
+  ~SharedTurns();
+  SharedTurns(const SharedTurns&) = delete;
+  SharedTurns& operator=(const SharedTurns&) = delete;
+  const Turns& turns() const __attribute__((always_inline)) { return *turns_; }
+
+ private:
+  const Turns* turns_;
+};
+
+// About what a transform of the length takes in cache, in ns.
+double cost(Index length);
+
+// The length >= n (a product of 2, 3 and 5) with the least cost.
+Index good_size(Index n);
+
+// n = rows * columns for a transform in two steps (long.hpp), both near the square root; rows is 1 where n has no such
+// factors.
+void split(Index n, Index& rows, Index& columns);
+
+// The same where n may grow: columns a multiple of 16, rows * columns >= n.
+void good_split(Index n, Index& rows, Index& columns);
+
+}  // namespace fastdl::fft

@@ -1,0 +1,132 @@
+// The lane-batched transform: every element is a pair of vectors, a lane its own transform, so there are no shuffles.
+//
+// Stockham's algorithm: each pass reads one array and writes another, and the result comes out in natural order. The
+// first pass may read and the last may write with a stride, so a column of a larger array is transformed without a
+// copy. The inverse is the forward transform with real and imaginary parts exchanged, which costs nothing.
+#pragma once
+
+#include "fft/butterfly.hpp"
+
+namespace fastdl::fft {
+namespace {
+
+// Where a pass reads or writes: element k at re + k*step, its imaginary part at im + k*step.
+template <class T>
+struct Elements {
+  T *re, *im;
+  Index step;
+};
+
+template <class T>
+Elements<T> elements(T* data, Index stride, bool inverse) {
+  T* other = data + width<T> / 2;
+  return {inverse ? other : data, inverse ? data : other, stride * width<T>};
+}
+
+template <class T, int R, bool Twiddles>
+void run_pass(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to) {
+  const Index count = pass.count, stride = pass.stride;
+  for (Index p = 0; p < count; ++p) {
+    const T* twiddles = pass.twiddles + 2 * p * (R - 1);
+    for (Index q = 0; q < stride; ++q) {
+      Complex<T> x[R];
+#pragma GCC unroll 8
+      for (int k = 0; k < R; ++k) {
+        const Index at = (q + stride * (p + count * k)) * from.step;
+        x[k] = {load(from.re + at), load(from.im + at)};
+      }
+      Butterfly<T, R>::apply(x);
+#pragma GCC unroll 8
+      for (int j = 0; j < R; ++j) {
+        if (Twiddles && j > 0) x[j] = x[j] * everywhere(twiddles + 2 * (j - 1));
+        const Index at = (q + stride * (R * p + j)) * to.step;
+        store(to.re + at, x[j].re);
+        store(to.im + at, x[j].im);
+      }
+    }
+  }
+}
+
+template <class T>
+void run_odd_pass(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to) {
+  const int radix = pass.radix;
+  for (Index p = 0; p < pass.count; ++p) {
+    const T* twiddles = pass.twiddles + 2 * p * (radix - 1);
+    for (Index q = 0; q < pass.stride; ++q) {
+      const Index at = (q + pass.stride * p) * from.step;
+      odd_butterfly<T>(radix, pass.roots, from.re + at, from.im + at, pass.stride * pass.count * from.step,
+                       [&](int j, Complex<T> value) {
+                         if (pass.count > 1 && j > 0) value = value * everywhere(twiddles + 2 * (j - 1));
+                         const Index there = (q + pass.stride * (radix * p + j)) * to.step;
+                         store(to.re + there, value.re);
+                         store(to.im + there, value.im);
+                       });
+    }
+  }
+}
+
+template <class T>
+void run(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to) {
+  const bool twiddles = pass.count > 1;
+  switch (pass.radix) {
+#define FASTDL_RADIX(R) \
+  case R:               \
+    return twiddles ? run_pass<T, R, true>(pass, from, to) : run_pass<T, R, false>(pass, from, to)
+    FASTDL_RADIX(2);
+    FASTDL_RADIX(3);
+    FASTDL_RADIX(4);
+    FASTDL_RADIX(5);
+    FASTDL_RADIX(8);
+#undef FASTDL_RADIX
+    default:
+      run_odd_pass<T>(pass, from, to);
+  }
+}
+
+template <class T>
+void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, T* out, Index out_stride, T* scratch);
+
+// exp(-2 pi i j k / n) = chirp(j) chirp(k) / chirp(k - j): a convolution with the conjugate chirp.
+template <class T>
+void bluestein(const Plan<T>& plan, const Elements<const T>& from, const Elements<T>& to, T* scratch) {
+  const Index n = plan.length, m = plan.inner->length;
+  T* inner = scratch + m * width<T>;
+  for (Index j = 0; j < n; ++j) {
+    const Complex<T> x{load(from.re + j * from.step), load(from.im + j * from.step)};
+    store_element(scratch + j * width<T>, x * everywhere(plan.chirp + 2 * j));
+  }
+  for (Index j = n; j < m; ++j) store_element(scratch + j * width<T>, Complex<T>{});
+  transform(*plan.inner, false, scratch, 1, scratch, 1, inner);
+  for (Index j = 0; j < m; ++j) {
+    T* at = scratch + j * width<T>;
+    store_element(at, load_element(at) * everywhere(plan.response + 2 * j));
+  }
+  transform(*plan.inner, true, scratch, 1, scratch, 1, inner);
+  for (Index j = 0; j < n; ++j) {
+    const Complex<T> y = load_element(scratch + j * width<T>) * everywhere(plan.chirp + 2 * j);
+    store(to.re + j * to.step, y.re);
+    store(to.im + j * to.step, y.im);
+  }
+}
+
+// out[j] = sum over k of in[k] exp(-/+ 2 pi i j k / n), the inverse without the factor 1/n. Strides count elements, and
+// out may be in. scratch has room for plan.scratch elements.
+template <class T>
+void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, T* out, Index out_stride, T* scratch) {
+  Elements<const T> from = elements(in, in_stride, inverse);
+  const Elements<T> last = elements(out, out_stride, inverse), first = elements(scratch, 1, inverse);
+  const Elements<T> second = elements(scratch + plan.length * width<T>, 1, inverse);
+  if (plan.inner) return bluestein(plan, from, last, scratch);
+  if (plan.passes == 0) store_element(out, load_element(in));
+  for (int i = 0; i < plan.passes; ++i) {
+    // Every other pass from the last one writes to out, unless in is still being read there or cache lines lie apart.
+    const int left = plan.passes - 1 - i;
+    const bool apart = left > 0 && (out_stride != 1 || (i == 0 && in == out));
+    const Elements<T>& to = left % 2 != 0 ? first : apart ? second : last;
+    run(plan.pass[i], from, to);
+    from = {to.re, to.im, to.step};
+  }
+}
+
+}  // namespace
+}  // namespace fastdl::fft
