@@ -352,10 +352,26 @@ def test_accuracy_is_measured_against_more_digits(suite, monkeypatch):
     for errors in worst.values():
         assert set(errors) == {*suite["machine"].levels(), "reference"}
         assert all(0 <= error <= 17 for error in errors.values())
-    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], {"float32": dict.fromkeys(accuracy.COSTED, 0.01)})
+    cost = {"float32": dict.fromkeys(accuracy.COSTED, 0.01)}
+    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], cost, {})
     assert "| linear | offset |" in text and "| float32 | 10.0 ms | 10.0 ms | 10.0 ms |" in text
     monkeypatch.setattr(accuracy, "compute", lambda *arguments: np.full((33, 47), np.nan))
     assert all(error == np.inf for errors in accuracy.worst_errors(features=(3,)).values() for error in errors.values())
+
+
+def test_accuracy_of_convolutions(suite, monkeypatch):
+    convolutions = sys.modules["accuracy_conv"]
+    errors = convolutions.relative_errors(channels=(5, 16))
+    assert set(errors) == {(dtype, channels) for dtype in convolutions.DTYPES for channels in (5, 16)}
+    for (dtype, _), found in errors.items():
+        # Rounding the result alone is off by eps / 2 at most: by eps / (2 sqrt 3) of the binade, in the mean.
+        assert 0.1 * np.finfo(dtype).eps < found["direct"] < 16 * np.finfo(dtype).eps
+        # What the specification asks of "auto".
+        assert found["auto"] <= 4 * found["direct"]
+    assert "| float32 | 16 |" in convolutions.section(errors)
+    monkeypatch.setattr(convolutions.fastdl.conv, "conv2d", lambda x, w, **options: np.zeros((1, 1), x.dtype))
+    (error,) = convolutions.relative_errors(channels=(2,), dtypes=("float32",)).values()
+    assert error["direct"] == 1
 
 
 @pytest.mark.parametrize("name", ["arc_cosine", "nngp", "ntk"])

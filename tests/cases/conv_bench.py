@@ -124,10 +124,7 @@ GOALS = (
 
 # Time against the side of the image, odd sides among them: name of the axis, how to make a case, points, all points.
 SIDES = (7, 8, 13, 14, 15, 27, 28, 29, 31, 32, 33, 55, 56, 57, 63, 64, 65, 97, 111, 112)
-SERIES = (
-    ("side", lambda side: conv("conv2d", 1, (64, 64, side, 3, 1)), (7, 13, 28, 57, 112), SIDES),
-    ("side", lambda side: conv("conv2d", 1, (64, 64, side, 1, 1)), (), SIDES),
-)
+SERIES = (("side", lambda side: conv("conv2d", 1, (64, 64, side, 3, 1)), (7, 13, 28, 57, 112), SIDES),)
 
 BATCHES = (1, 8, 32)
 LAYERS = tuple(
