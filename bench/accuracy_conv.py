@@ -59,8 +59,9 @@ def section(errors: dict) -> str:
         for (dtype, count), found in errors.items()
     ]
     return (
-        f"## Convolutions\n\nRoot mean square error over the root mean square of the result: {FILTERS} filters of 3 by 3 "
-        f"on an image of {SIDE} by {SIDE} after a ReLU, by algorithm and number of channels ({machine.active_level()}). "
+        f"## Convolutions\n\nRoot mean square error over the root mean square of the result: {FILTERS} filters of 3 by "
+        f"3 on an image of {SIDE} by {SIDE} after a ReLU, by algorithm and number of channels "
+        f"({machine.active_level()}). "
         "True values: float64 for float32, extended precision for float64. What `auto` chooses is allowed 4 times the "
         "error of `direct`.\n\n" + report.in_markdown(["dtype", "channels", *names, "auto / direct"], rows)
     )
