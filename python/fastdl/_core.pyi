@@ -113,6 +113,8 @@ gram: _Gram
 _Sizes = tuple[int, ...]  # a number for every axis
 _Places = NDArray[np.int64]
 
+class _Filters: ...  # made ready for many calls, of one dtype
+
 # The number of axes is that of the arrays: the functions for 2 and 3 axes are the same as for one.
 class _Conv(ModuleType):
     @staticmethod
@@ -127,9 +129,20 @@ class _Conv(ModuleType):
         groups: int,
         padding_mode: str,
         activation: str | None,
-        algorithm: str,
+        algorithm: str | _Filters,
         out: _Floats,
     ) -> None: ...
+    @staticmethod
+    def filters(
+        w: _Floats,
+        input: _Sizes,
+        output: _Sizes,
+        stride: _Sizes,
+        lower: _Sizes,
+        dilation: _Sizes,
+        groups: int,
+        algorithm: str,
+    ) -> _Filters: ...
     @staticmethod
     def conv_transpose1d(
         x: _Floats,

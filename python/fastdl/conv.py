@@ -127,7 +127,7 @@ def _conv(
         filters = prepared.get(call.dtype)
         if filters is None:
             size = (place.stride, place.lower, place.dilation, place.groups)
-            filters = prepared[call.dtype] = core.conv.filters(weights, x_shape, shape, *size, how)  # type: ignore[union-attr]
+            filters = prepared[call.dtype] = core.conv.filters(weights, x_shape, shape, *size, how)
         how = filters
     return call.finish(shape, out, *place, mode, name, how)
 
