@@ -263,7 +263,7 @@ def network_remarks(record: dict, family: str) -> list[str]:
             mean = math.exp(statistics.mean(math.log(ratio(group)) for group in groups))
             lowest = min(groups, key=ratio)
             remarks.append(
-                f"{function} {kind}, {dtype}: {times(mean)} the best rival (geometric mean of {len(groups)}), lowest "
+                f"{function} {kind}, {dtype}: {times(mean)} as fast as the best rival (geometric mean of {len(groups)}), lowest "
                 f"{times(ratio(lowest))} with channels={lowest['size']['channels']}, side={lowest['size']['side']}"
             )
     return remarks
@@ -425,7 +425,7 @@ def plot(record: dict, family: str, path: Path) -> bool:
                 f"{name} = {value}" for name, value in groups[0]["size"].items() if name not in ("m", series)
             )
             axes.set(xscale="log", yscale="log", xlabel=series, ylabel="seconds")
-            axes.set_title(f"{groups[0]['function']} {dtype}, {other}, threads {groups[0]['threads']}")
+            axes.set_title(f"{groups[0]['function']} {dtype}, threads {groups[0]['threads']}\n{other}", fontsize=10)
     for axes in grid.flat:
         axes.set_visible(axes.has_data())
     # No software or date in the file: the same record gives the same bytes.

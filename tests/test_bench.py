@@ -218,6 +218,19 @@ def test_every_conv_case_has_a_formula_and_rivals(suite):
     assert {axis for axis, *_ in cases.SERIES} <= set(cases.SERIES[0][1](7).size)
 
 
+def test_layers_of_a_network_are_summed_up(suite):
+    def layer(channels, k, torch, nhwc):
+        size = {"of": "ResNet-50", "n": 8, "channels": channels, "filters": 9, "side": 56, "k": k}
+        times = {"fastdl": {"best": 1.0}, "torch": {"best": torch}, "torch nhwc": {"best": nhwc}}
+        return {"family": "conv", "function": "conv.conv2d", "dtype": "float32", "size": size, "contenders": times}
+
+    # Against the faster layout these are 4 and 0.25; nothing is like the third.
+    record = {"timings": [layer(64, 3, 9.0, 4.0), layer(128, 3, 0.25, 7.0), layer(64, 1, 2.0, 2.0)]}
+    (remark,) = suite["report"].remarks(record, "conv")
+    assert "n=8, k=3" in remark and "1.00x" in remark and "of 2)" in remark
+    assert "0.25x with channels=128" in remark
+
+
 def small_conv_cases(cases):
     """Every kind of case of conv once, small: strides and sides that do not fit, with and without padding, groups."""
     for name in ("conv2d", "conv2d_input", "conv2d_weight"):
