@@ -263,8 +263,8 @@ def network_remarks(record: dict, family: str) -> list[str]:
             mean = math.exp(statistics.mean(math.log(ratio(group)) for group in groups))
             lowest = min(groups, key=ratio)
             remarks.append(
-                f"{function} {kind}, {dtype}: {times(mean)} as fast as the best rival (geometric mean of {len(groups)}), lowest "
-                f"{times(ratio(lowest))} with channels={lowest['size']['channels']}, side={lowest['size']['side']}"
+                f"{function} {kind}, {dtype}: {times(mean)} the best rival's speed (geometric mean of {len(groups)}); "
+                f"lowest {times(ratio(lowest))}, channels={lowest['size']['channels']}, side={lowest['size']['side']}"
             )
     return remarks
 

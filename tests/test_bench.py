@@ -228,7 +228,7 @@ def test_layers_of_a_network_are_summed_up(suite):
     record = {"timings": [layer(64, 3, 9.0, 4.0), layer(128, 3, 0.25, 7.0), layer(64, 1, 2.0, 2.0)]}
     (remark,) = suite["report"].remarks(record, "conv")
     assert "n=8, k=3" in remark and "1.00x" in remark and "of 2)" in remark
-    assert "0.25x with channels=128" in remark
+    assert "lowest 0.25x, channels=128" in remark
 
 
 def small_conv_cases(cases):
