@@ -1,5 +1,7 @@
 """Measure the accuracy of every kernel on every instruction set, and write docs/accuracy.md: ``make accuracy``.
 
+Convolutions are measured by `accuracy_conv.py`.
+
 float32 results are compared with float64, float64 results with extended precision, by `tests/cases/gram_formulas.py`,
 which computes distances from the differences themselves. Kernels that go by the angle between two samples lose half of
 the digits next to parallel even then, so they are compared with 50 digits, by mpmath, for some pairs.
@@ -18,9 +20,11 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+import accuracy_conv  # noqa: E402
 import fastdl  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
+import report  # noqa: E402
 from cases import gram_formulas as formulas  # noqa: E402
 from cases import wide  # noqa: E402
 from fastdl import _dispatch  # noqa: E402
@@ -310,11 +314,7 @@ much less accurate, for everyone. An angle θ next to parallel is known to eps /
 of X is also one of Y; of the kernels here only ntk and arc_cosine of order 0 show it."""
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
-
-
-def page(worst: dict, distances: list, cost: dict) -> str:
+def page(worst: dict, distances: list, cost: dict, convolutions: dict) -> str:
     """The page, from what was measured."""
     parts = [HOW.format(features=", ".join(map(str, FEATURES)))]
     for dtype in DTYPES:
@@ -323,13 +323,13 @@ def page(worst: dict, distances: list, cost: dict) -> str:
             for (label, of, data), entry in worst.items()
             if of == dtype
         ]
-        parts.append(f"## {dtype}\n\n" + table(["kernel", "data", *levels()], rows))
+        parts.append(f"## {dtype}\n\n" + report.in_markdown(["kernel", "data", *levels()], rows))
     if distances:
         rows = [[data, dtype, f"{ours:.1e}", f"{plain:.1e}"] for data, dtype, ours, plain in distances]
         parts.append(
             "## The distance inside\n\nThe largest relative error of ‖x - y‖², read back from rbf, against the plain "
             "formula in the same precision (17 features, distances within a factor of √10 of the largest).\n\n"
-            + table(["data", "dtype", "rbf", "plain formula"], rows)
+            + report.in_markdown(["data", "dtype", "rbf", "plain formula"], rows)
         )
     if cost:
         rows = [[dtype, *(f"{1e3 * times[data]:.1f} ms" for data in COSTED)] for dtype, times in cost.items()]
@@ -337,8 +337,10 @@ def page(worst: dict, distances: list, cost: dict) -> str:
             "## What it costs\n\nrbf of 4096 samples of 128 features. A common offset goes with the mean; in clusters "
             f"half of all distances cancel. Threads {fastdl.get_num_threads()}, {machine.active_level()}, "
             f"{machine.processor()['cpu']}; best of at least five rounds by turns.\n\n"
-            + table(["dtype", *COSTED], rows)
+            + report.in_markdown(["dtype", *COSTED], rows)
         )
+    if convolutions:
+        parts.append(accuracy_conv.section(convolutions))
     return "\n\n".join(parts) + "\n"
 
 
@@ -347,7 +349,8 @@ def main(arguments: list[str]) -> int:
     path = Path(arguments[0]) if arguments else HERE.parent / "docs" / "accuracy.md"
     worst = worst_errors()
     there = hasattr(fastdl.gram, "rbf")
-    text = page(worst, distance_errors() if there else [], cost_of_accuracy() if there else {})
+    distances, cost = (distance_errors(), cost_of_accuracy()) if there else ([], {})
+    text = page(worst, distances, cost, accuracy_conv.relative_errors())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     print(f"{path.name}: {len(worst)} rows", file=sys.stderr)

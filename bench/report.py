@@ -12,7 +12,7 @@ OURS, REFERENCE, PYTHON = "fastdl", "reference", "python"
 NOT_RIVALS = (OURS, REFERENCE, PYTHON)
 
 # Whose versions a reader wants to know.
-LIBRARIES = ("numpy", "torch", "scikit-learn", "pykeops", "neural-tangents")
+LIBRARIES = ("numpy", "scipy", "torch", "scikit-learn", "pykeops", "neural-tangents")
 
 # Families whose table is of GF/s by instruction set and threads; all others have one of times.
 RATE_FAMILIES = ("engine",)
@@ -26,6 +26,8 @@ COLORS = {
     PYTHON: "black",
     "numpy": "tab:blue",
     "torch": "tab:orange",
+    "torch nhwc": "goldenrod",
+    "scipy": "tab:cyan",
     "sklearn": "tab:green",
     "keops": "tab:purple",
     "neural-tangents": "tab:brown",
@@ -244,9 +246,34 @@ def sweep_remarks(record: dict, family: str) -> list[str]:
     return remarks
 
 
+def network_remarks(record: dict, family: str) -> list[str]:
+    """For layers of a network that differ only in channels and in the size of the image: the mean and lowest ratio."""
+    alike: dict[tuple, list[dict]] = {}
+    for group in of_family(record, family):
+        if "of" in group["size"] and ratio(group):
+            kind = ", ".join(
+                f"{name}={value}"
+                for name, value in group["size"].items()
+                if name not in ("channels", "filters", "side")
+            )
+            alike.setdefault((group["function"], kind, group["dtype"]), []).append(group)
+    remarks = []
+    for (function, kind, dtype), groups in alike.items():
+        if len(groups) > 1:
+            mean = math.exp(statistics.mean(math.log(ratio(group)) for group in groups))
+            lowest = min(groups, key=ratio)
+            remarks.append(
+                f"{function} {kind}, {dtype}: {times(mean)} the best rival's speed (geometric mean of {len(groups)}); "
+                f"lowest {times(ratio(lowest))}, channels={lowest['size']['channels']}, side={lowest['size']['side']}"
+            )
+    return remarks
+
+
 def remarks(record: dict, family: str) -> list[str]:
     """What the table of a family does not show by itself."""
-    return symmetric_remarks(record, family) + sweep_remarks(record, family) if family in RATE_FAMILIES else []
+    if family in RATE_FAMILIES:
+        return symmetric_remarks(record, family) + sweep_remarks(record, family)
+    return network_remarks(record, family)
 
 
 def description(record: dict) -> list[str]:
@@ -310,7 +337,8 @@ HOW = """\
 Times are the best of at least five rounds; medians and spreads are in the record. All contenders of a row have the
 same threads, types and inputs, run by turns after a warm-up, and agreed within an error bound before they were timed.
 Ratios above 1 mean that fastdl is faster. GF/s are ours, of the matrix products alone, and Gentries/s billions of
-entries of K, whatever an entry takes; of a symmetric result one triangle is counted, for everyone.
+entries of K, whatever an entry takes; of a symmetric result one triangle is counted, for everyone. The flops of a
+convolution are those of its sum, also where Winograd's algorithm needs fewer: its share of the peak may pass 100%.
 The share of peak is of what the processor was measured to reach with the same instructions and threads."""
 
 
@@ -397,7 +425,7 @@ def plot(record: dict, family: str, path: Path) -> bool:
                 f"{name} = {value}" for name, value in groups[0]["size"].items() if name not in ("m", series)
             )
             axes.set(xscale="log", yscale="log", xlabel=series, ylabel="seconds")
-            axes.set_title(f"{groups[0]['function']} {dtype}, {other}, threads {groups[0]['threads']}")
+            axes.set_title(f"{groups[0]['function']} {dtype}, threads {groups[0]['threads']}\n{other}", fontsize=10)
     for axes in grid.flat:
         axes.set_visible(axes.has_data())
     # No software or date in the file: the same record gives the same bytes.

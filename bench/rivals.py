@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import fastdl
 import foreign
 import rivals_torch
 
@@ -82,6 +83,24 @@ def sklearn_matern(X: np.ndarray, Y: np.ndarray | None = None, length_scale: flo
     return lambda: kernel(X, Y)
 
 
+# ---- SciPy ----
+def scipy_signal(name: str, f: np.ndarray, h: np.ndarray) -> Call:
+    """Let it choose between the sum and transforms, as `method="auto"` does; transforms with as many threads as we."""
+    from scipy import fft, signal
+
+    function, threads = getattr(signal, name), fastdl.get_num_threads()
+
+    def call() -> np.ndarray:
+        with fft.set_workers(threads):
+            return function(f, h)
+
+    return call
+
+
+def scipy_overlap_add_correlate(f: np.ndarray, h: np.ndarray) -> Call:
+    return scipy_signal("oaconvolve", f, np.flip(h))
+
+
 # ---- KeOps ----
 def _keops_rbf(X: Any, Y: Any, gamma: Any) -> Any:
     from pykeops.torch import LazyTensor
@@ -127,8 +146,9 @@ def python_linear(X: np.ndarray, Y: np.ndarray | None = None) -> Call:
 
 # ---- the table ----
 def _rival(name: str, maker: Maker) -> tuple[str, str, Maker]:
-    modules = {"numpy": "numpy", "torch": "torch", "sklearn": "sklearn", "keops": "pykeops"}
-    return name, modules[name], maker
+    # The first word is the library, what follows the way it is called.
+    library = name.split()[0]
+    return name, "pykeops" if library == "keops" else library, maker
 
 
 def _torch(name: str) -> tuple[str, str, Maker]:
@@ -137,6 +157,12 @@ def _torch(name: str) -> tuple[str, str, Maker]:
 
 def _sklearn_kernel(name: str) -> tuple[str, str, Maker]:
     return _rival("sklearn", partial(sklearn_pairwise, name))
+
+
+def _torch_layouts(name: str) -> tuple[tuple[str, str, Maker], ...]:
+    maker = getattr(rivals_torch, name)
+    layouts = {"torch": "contiguous_format", "torch nhwc": "channels_last"}
+    return tuple(_rival(rival, partial(maker, layout)) for rival, layout in layouts.items())
 
 
 def _formula(name: str) -> tuple[str, str, Maker]:
@@ -171,6 +197,15 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
     "gram.cka": (_formula("cka"), _torch("cka")),
     "gram.feature_gram": (_formula("feature_gram"), _torch("feature_gram")),
     "gram.empirical_ntk": (_rival("numpy", numpy_empirical_ntk), _torch("empirical_ntk")),
+    **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
+    "conv.convolve": (
+        _rival("scipy", partial(scipy_signal, "convolve")),
+        _rival("scipy oaconvolve", partial(scipy_signal, "oaconvolve")),
+    ),
+    "conv.correlate": (
+        _rival("scipy", partial(scipy_signal, "correlate")),
+        _rival("scipy oaconvolve", scipy_overlap_add_correlate),
+    ),
 }
 
 # By function: who lives in another interpreter.

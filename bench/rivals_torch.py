@@ -256,3 +256,37 @@ def feature_gram(x, center=False) -> Call:
 
 def empirical_ntk(J1) -> Call:
     return linear(J1)
+
+
+# ---- convolutions: in the layout named, inputs laid out so beforehand, the result left as it is ----
+def _laid_out(layout: str, *arrays: np.ndarray) -> list[Any]:
+    import torch
+
+    return [tensor.contiguous(memory_format=getattr(torch, layout)) for tensor in _tensors(*arrays)]
+
+
+def conv2d(layout: str, x, w, stride, padding, groups) -> Call:
+    from torch.nn.functional import conv2d
+
+    maps, filters = _laid_out(layout, x, w)
+    return lambda: conv2d(maps, filters, None, stride, padding, 1, groups)
+
+
+def _conv2d_backward(wanted: int, maps, filters, grad, stride, padding, groups) -> Call:
+    """Give one of the gradients for the input and the filters: what autograd calls, without its graph."""
+    import torch
+
+    mask = [index == wanted for index in range(3)]
+    options = ([stride, stride], [padding, padding], [1, 1], False, [0, 0], groups, mask)
+    return lambda: torch.ops.aten.convolution_backward(grad, maps, filters, None, *options)[wanted]
+
+
+def conv2d_input(layout: str, input_size, w, grad, stride, padding, groups) -> Call:
+    # Of the input only the size and layout are looked at.
+    maps, filters, gradient = _laid_out(layout, np.zeros(input_size, w.dtype), w, grad)
+    return _conv2d_backward(0, maps, filters, gradient, stride, padding, groups)
+
+
+def conv2d_weight(layout: str, x, weight_size, grad, stride, padding, groups) -> Call:
+    maps, filters, gradient = _laid_out(layout, x, np.zeros(weight_size, x.dtype), grad)
+    return _conv2d_backward(1, maps, filters, gradient, stride, padding, groups)

@@ -20,7 +20,7 @@ BENCH = ROOT / "bench"
 if not BENCH.is_dir():
     pytest.skip("the benchmarks are not here", allow_module_level=True)
 
-# A case of both families that takes no time, and belongs to a plot in both.
+# A case of every family that takes no time; of gram and engine it belongs to a plot.
 SMALL = "n=64 "
 
 
@@ -31,13 +31,16 @@ def suite():
     sys.path.insert(0, str(BENCH))
     try:
         import accuracy
+        import bench_conv
         import bench_gram
+        import contest
         import machine
         import measure
         import report
         import run
 
-        yield {module.__name__: module for module in (accuracy, bench_gram, machine, measure, report, run)}
+        modules = (accuracy, bench_conv, bench_gram, contest, machine, measure, report, run)
+        yield {module.__name__: module for module in modules}
     finally:
         sys.path[:] = path
         for name in set(sys.modules) - before:
@@ -94,7 +97,7 @@ def test_a_run_records_what_it_promises(suite, ran):
     assert {"python", "numpy", "blas", "torch", "scikit-learn"} <= set(record["versions"])
     assert {"commit", "dirty", "date", "load"} <= set(record)
     families = {group["family"] for group in record["timings"]}
-    assert families == ({"gram", "engine"} if suite["machine"].levels() else {"gram"})
+    assert families == ({"gram", "engine", "conv"} if suite["machine"].levels() else {"gram", "conv"})
     for group in record["timings"]:
         assert "fastdl" in group["contenders"]
         assert group["function"] not in ("gram.linear", "engine") or "numpy" in group["contenders"]
@@ -102,7 +105,9 @@ def test_a_run_records_what_it_promises(suite, ran):
         for timing in group["contenders"].values():
             assert 0 < timing["best"] <= timing["median"]
             assert timing["rounds"] >= 5
-    for name in ("report.md", *(f"{family}.png" for family in families)):
+    plotted = {group["family"] for group in record["timings"] if group["series"]}
+    assert plotted == families - {"conv"}
+    for name in ("report.md", *(f"{family}.png" for family in plotted)):
         assert (folder / name).stat().st_size > 500
     assert (folder / "gram.png").read_bytes().startswith(b"\x89PNG")
 
@@ -134,7 +139,7 @@ def group(suite, monkeypatch):
     rivals = sys.modules["rivals"]
     monkeypatch.setattr(rivals, "installed", lambda function: {"numpy": rivals.numpy_linear})
     case = suite["bench_gram"].gram_bench.SMALLEST
-    return suite["bench_gram"]._group(case, "float32", suite["machine"].active_level())
+    return suite["contest"].group_of(case, "float32", suite["machine"].active_level())
 
 
 def spoiled(group, error):
@@ -183,7 +188,7 @@ def test_a_wrong_contender_fails_its_group(suite, tmp_path):
     assert "NumPy differ" in failure["message"]
 
 
-def test_every_case_has_a_formula_and_a_bound(suite):
+def test_every_gram_case_has_a_formula_and_a_bound(suite):
     # The arguments of all three are the case's own; the sizes are large, so that nothing is computed here.
     cases = suite["bench_gram"].gram_bench
     further = [cases.kernel(name, *shape) for name in cases.PAIRWISE for shape in cases.SHAPES]
@@ -200,8 +205,72 @@ def test_every_case_has_a_formula_and_a_bound(suite):
         assert all(n * (m or n) * d >= 1e7 for n, m, d in shapes), name
 
 
+def test_every_conv_case_has_a_formula_and_rivals(suite):
+    cases = suite["bench_conv"].conv_bench
+    everything = [*cases.GOALS, *cases.LAYERS, *cases.SIGNALS]
+    for case in everything:
+        assert callable(case.formula) and callable(case.bound)
+        assert len(sys.modules["rivals"].RIVALS[case.function]) == 2
+    # 23 layers of ResNet-50, 9 each of VGG-16 and MobileNet, 3 of LeNet, in three batches; no two of one name.
+    assert len({str(case.size) for case in cases.LAYERS}) == 3 * (23 + 9 + 9 + 3)
+    labels = [group.label for group in suite["bench_conv"].groups(True, "any")]
+    assert len(set(labels)) == len(labels)
+    assert {axis for axis, *_ in cases.SERIES} <= set(cases.SERIES[0][1](7).size)
+
+
+def test_layers_of_a_network_are_summed_up(suite):
+    def layer(channels, k, torch, nhwc):
+        size = {"of": "ResNet-50", "n": 8, "channels": channels, "filters": 9, "side": 56, "k": k}
+        times = {"fastdl": {"best": 1.0}, "torch": {"best": torch}, "torch nhwc": {"best": nhwc}}
+        return {"family": "conv", "function": "conv.conv2d", "dtype": "float32", "size": size, "contenders": times}
+
+    # Against the faster layout these are 4 and 0.25; nothing is like the third.
+    record = {"timings": [layer(64, 3, 9.0, 4.0), layer(128, 3, 0.25, 7.0), layer(64, 1, 2.0, 2.0)]}
+    (remark,) = suite["report"].remarks(record, "conv")
+    assert "n=8, k=3" in remark and "1.00x" in remark and "of 2)" in remark
+    assert "lowest 0.25x, channels=128" in remark
+
+
+def small_conv_cases(cases):
+    """Every kind of case of conv once, small: strides and sides that do not fit, with and without padding, groups."""
+    for name in ("conv2d", "conv2d_input", "conv2d_weight"):
+        yield cases.conv(name, 3, (4, 5, 9, 3, 1))
+        yield cases.conv(name, 2, (3, 4, 12, 7, 2))
+        yield cases.conv(name, 2, (5, 3, 8, 1, 2))
+        yield cases.conv(name, 2, (1, 6, 10, 5, 1), padding=0)
+    yield cases.conv("conv2d", 2, (6, 6, 11, 3, 2), depthwise=True)
+    for name in ("convolve", "correlate"):
+        yield from (cases.signal(name, (40,), (7,)), cases.signal(name, (9, 12), (3, 4)))
+
+
+@pytest.mark.parametrize("budget", [np.inf, 200.0])
+def test_convolutions_are_checked(suite, monkeypatch, dtype, budget):
+    contest, measure = suite["contest"], suite["measure"]
+    monkeypatch.setattr(contest, "CHECK_BUDGET", budget)
+    for case in small_conv_cases(suite["bench_conv"].conv_bench):
+        inputs = case.make(np.random.default_rng(7), dtype)
+        check = contest.check_against(case, inputs)
+        result = contest.ours(case, inputs)()
+        check("first", result)
+        check("second", case.formula(**inputs))
+        # In the last element, of which a part of the result may know nothing.
+        wrong = result.copy()
+        wrong.flat[-1] += 0.05 * np.abs(result).max()
+        with pytest.raises(measure.Disagreement, match="second is off"):
+            check("second", wrong)
+
+
+def test_a_part_of_a_convolution_is_what_the_whole_has_there(suite):
+    for case in small_conv_cases(suite["bench_conv"].conv_bench):
+        inputs = case.make(np.random.default_rng(7), np.dtype("float64"))
+        subset, where = case.part(inputs, 200.0)
+        assert where is not ...
+        # Sums of at most 128 terms below 16.
+        assert np.allclose(case.formula(**subset), case.formula(**inputs)[where], rtol=0, atol=128 * 2048 * 2.0**-52)
+
+
 def small_cases(cases):
-    """Every kind of case once, small."""
+    """Every kind of case of gram once, small."""
     yield from (cases.kernel(name, 9, m, 5) for name in cases.PAIRWISE for m in (None, 7))
     yield cases.kernel("matern", 9, None, 5, nu=2.5)
     yield cases.kernel("geometric", 9, 7, 5, alpha=0.9)
@@ -217,14 +286,14 @@ def small_cases(cases):
 
 def test_contenders_agree_and_wrong_ones_are_found(suite, dtype):
     # In this process only what is quick to import and changes no settings: NumPy, and ourselves.
-    bench_gram, rivals = suite["bench_gram"], sys.modules["rivals"]
-    for case in small_cases(bench_gram.gram_bench):
+    contest, rivals = suite["contest"], sys.modules["rivals"]
+    for case in small_cases(suite["bench_gram"].gram_bench):
         inputs = case.make(np.random.default_rng(7), dtype)
-        check = bench_gram.check_against(case, inputs)
+        check = contest.check_against(case, inputs)
         numpy_rivals = [maker for name, _, maker in rivals.RIVALS[case.function] if name == "numpy"]
         calls = [maker(**inputs) for maker in numpy_rivals]
-        if hasattr(bench_gram.fastdl.gram, case.name):
-            calls.append(bench_gram._ours(case, inputs))
+        if hasattr(contest.fastdl.gram, case.name):
+            calls.append(contest.ours(case, inputs))
         # The formula in the type itself stands for those who have no rival here.
         calls.append(lambda case=case, inputs=inputs: case.formula(**inputs))
         for call in calls:
@@ -239,11 +308,11 @@ def test_contenders_agree_and_wrong_ones_are_found(suite, dtype):
 
 
 def test_rows_stand_for_a_large_result(suite, monkeypatch):
-    bench_gram = suite["bench_gram"]
-    monkeypatch.setattr(bench_gram, "CHECK_BUDGET", 100)
-    case = bench_gram.gram_bench.kernel("rbf", 40, None, 3)
+    contest = suite["contest"]
+    monkeypatch.setattr(contest, "CHECK_BUDGET", 100)
+    case = suite["bench_gram"].gram_bench.kernel("rbf", 40, None, 3)
     inputs = case.make(np.random.default_rng(7), np.dtype("float32"))
-    check = bench_gram.check_against(case, inputs)
+    check = contest.check_against(case, inputs)
     result = case.formula(**inputs)
     check("first", result)
     check("second", result)
@@ -251,7 +320,7 @@ def test_rows_stand_for_a_large_result(suite, monkeypatch):
     wrong[17, 5] += 0.01  # in no row that is computed independently
     with pytest.raises(suite["measure"].Disagreement, match="second is off"):
         check("second", wrong)
-    with pytest.raises(suite["measure"].Disagreement, match="shape"):
+    with pytest.raises(suite["measure"].Disagreement, match="gave"):
         check("second", result[:, :-1])
 
 
@@ -296,10 +365,26 @@ def test_accuracy_is_measured_against_more_digits(suite, monkeypatch):
     for errors in worst.values():
         assert set(errors) == {*suite["machine"].levels(), "reference"}
         assert all(0 <= error <= 17 for error in errors.values())
-    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], {"float32": dict.fromkeys(accuracy.COSTED, 0.01)})
+    cost = {"float32": dict.fromkeys(accuracy.COSTED, 0.01)}
+    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], cost, {})
     assert "| linear | offset |" in text and "| float32 | 10.0 ms | 10.0 ms | 10.0 ms |" in text
     monkeypatch.setattr(accuracy, "compute", lambda *arguments: np.full((33, 47), np.nan))
     assert all(error == np.inf for errors in accuracy.worst_errors(features=(3,)).values() for error in errors.values())
+
+
+def test_accuracy_of_convolutions(suite, monkeypatch):
+    convolutions = sys.modules["accuracy_conv"]
+    errors = convolutions.relative_errors(channels=(5, 16))
+    assert set(errors) == {(dtype, channels) for dtype in convolutions.DTYPES for channels in (5, 16)}
+    for (dtype, _), found in errors.items():
+        # Rounding the result alone is off by eps / 2 at most: by eps / (2 sqrt 3) of the binade, in the mean.
+        assert 0.1 * np.finfo(dtype).eps < found["direct"] < 16 * np.finfo(dtype).eps
+        # What the specification asks of "auto".
+        assert found["auto"] <= 4 * found["direct"]
+    assert "| float32 | 16 |" in convolutions.section(errors)
+    monkeypatch.setattr(convolutions.fastdl.conv, "conv2d", lambda x, w, **options: np.zeros((1, 1), x.dtype))
+    (error,) = convolutions.relative_errors(channels=(2,), dtypes=("float32",)).values()
+    assert error["direct"] == 1
 
 
 @pytest.mark.parametrize("name", ["arc_cosine", "nngp", "ntk"])
@@ -362,4 +447,4 @@ def test_what_is_done_is_kept_when_interrupted(suite, peaks, tmp_path, monkeypat
 def test_unknown_families_are_refused(suite, capsys):
     with pytest.raises(SystemExit):
         suite["run"].main(["conv2"])
-    assert "expected families of gram, engine" in capsys.readouterr().err
+    assert "expected families of gram, engine, conv" in capsys.readouterr().err

@@ -108,6 +108,35 @@ def test_gaussian_process_is_that_of_sklearn():
     assert likelihood == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-11)
 
 
+def test_lenet_digits(tmp_path, capsys):
+    result = load("lenet_digits").main(tmp_path)
+    assert result["accuracies"][-1] > 0.97
+    assert np.mean(result["losses"][-10:]) < 1e-2 * result["losses"][0]
+    assert (tmp_path / "lenet_digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_lenet_gradients_are_differences():
+    example = load("lenet_digits")
+    rng = np.random.default_rng(0)
+    parameters = example.initial(rng, (1, 2, 3, 4, 5), np.float64)
+    images, labels = rng.standard_normal((3, 1, 8, 8)), np.array([4, 0, 2])
+    _, gradients = example.loss_and_gradients(parameters, images, labels)
+    step = 1e-6
+    for layer, gradient in zip(parameters, gradients, strict=True):
+        for array, slopes in zip(layer, gradient, strict=True):
+            assert slopes.shape == array.shape
+            for place in np.ndindex(array.shape):
+                kept, losses = array[place], []
+                for moved in (kept + step, kept - step):
+                    array[place] = moved
+                    losses.append(example.loss_and_gradients(parameters, images, labels)[0])
+                array[place] = kept
+                # A loss of about 2 is known to some 1e-15, so a difference over 2e-6 to some 1e-9; the third derivative
+                # adds step². No maximum or ReLU turns over within the step.
+                assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slopes[place], abs=1e-8)
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_examples_are_scripts(name, tmp_path):
     # One is run as a reader would; of the others, which the tests above ran, that they would be.

@@ -159,9 +159,11 @@ Enum chosen(const char* name, const std::string& value, std::initializer_list<st
 }
 
 fastdl_conv_algorithm algorithm_of(const std::string& name) {
-  return chosen<fastdl_conv_algorithm>(
-      "algorithm", name,
-      {{"auto", FASTDL_CONV_AUTO}, {"direct", FASTDL_CONV_DIRECT}, {"winograd", FASTDL_CONV_WINOGRAD}});
+  return chosen<fastdl_conv_algorithm>("algorithm", name,
+                                       {{"auto", FASTDL_CONV_AUTO},
+                                        {"direct", FASTDL_CONV_DIRECT},
+                                        {"winograd", FASTDL_CONV_WINOGRAD},
+                                        {"fft", FASTDL_CONV_FFT}});
 }
 
 // Filters made ready for many calls.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "conv/bodies.hpp"
+#include "conv/fft_bodies.hpp"
 #include "core/check.hpp"
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
@@ -195,9 +196,10 @@ void in_parts(Index batch, Index bytes, const Function& f) {
   for (Index first = 0; first < batch; first += step) f(first, std::min(step, batch - first));
 }
 
-// The position in [0, n) that stands for one outside.
+// The position in [0, n) that stands for one outside, or -1 for none.
 Index mapped(Index i, Index n, fastdl_padding padding) {
   if (i >= 0 && i < n) return i;
+  if (padding == FASTDL_ZEROS) return -1;
   if (padding == FASTDL_CIRCULAR) return ((i % n) + n) % n;
   if (padding == FASTDL_REFLECT) return i < 0 ? -i : 2 * (n - 1) - i;
   return i < 0 ? 0 : n - 1;
@@ -210,17 +212,84 @@ void copy_padded(const Geometry& g, const Images<const T>& x, Index first, Index
   const Index channels = g.groups * g.in_channels, pixels = extent[0] * extent[1] * extent[2];
   core::Scratch scratch;
   Index* columns = scratch.array<Index>(extent[2] + 1);
-  for (Index w = 0; w < extent[2]; ++w) columns[w] = mapped(w - g.lower[2], g.in[2], padding) * x.axis[2];
+  for (Index w = 0; w < extent[2]; ++w) columns[w] = mapped(w - g.lower[2], g.in[2], padding);
   core::parallel_for(count * channels, count * channels * pixels < 20000 ? 1 : core::thread_count(), [&](Index plane) {
     const T* from = x.data + (first + plane / channels) * x.batch + plane % channels * x.channel;
     T* row = to + plane * pixels;
     for (Index d = 0; d < extent[0]; ++d)
       for (Index h = 0; h < extent[1]; ++h, row += extent[2]) {
-        const T* source = from + mapped(d - g.lower[0], g.in[0], padding) * x.axis[0] +
-                          mapped(h - g.lower[1], g.in[1], padding) * x.axis[1];
-        for (Index w = 0; w < extent[2]; ++w) row[w] = source[columns[w]];
+        const Index i = mapped(d - g.lower[0], g.in[0], padding), j = mapped(h - g.lower[1], g.in[1], padding);
+        const T* source = from + i * x.axis[0] + j * x.axis[1];
+        for (Index w = 0; w < extent[2]; ++w)
+          row[w] = i < 0 || j < 0 || columns[w] < 0 ? T(0) : source[columns[w] * x.axis[2]];
       }
   });
+}
+
+double apply(double value, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return value < 0 ? 0 : value;
+    case Activation::leaky_relu:
+      return value < 0 ? 0.01 * value : value;
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-value));
+    case Activation::tanh:
+      return std::tanh(value);
+    default:
+      return value;
+  }
+}
+
+// By transforms: the valid correlation of padded images with filters that have zeros between their taps, of which every
+// stride-th value is kept. Groups one by one, images in parts.
+template <class T>
+void by_transforms(const Geometry& g, const Images<const T>& x, fastdl_padding padding, const Index (&extent)[axes],
+                   const T* w, const T* bias, Activation activation, T* out) {
+  Index kernel[axes], found[axes];
+  for (int a = 0; a < axes; ++a) {
+    kernel[a] = (g.kernel[a] - 1) * g.dilation[a] + 1;
+    found[a] = extent[a] - kernel[a] + 1;
+  }
+  const Index taps = kernel[0] * kernel[1] * kernel[2], filters = g.out_channels * g.in_channels;
+  const Index pixels = found[0] * found[1] * found[2], image = extent[0] * extent[1] * extent[2];
+  Geometry one = g;
+  one.groups = 1;
+  core::Scratch scratch;
+  T* spread = scratch.array<T>(filters, taps);
+  for (Index group = 0; group < g.groups; ++group) {
+    std::fill(spread, spread + filters * taps, T(0));
+    for (Index f = 0; f < filters; ++f)
+      for (Index t = 0; t < g.taps(); ++t) {
+        const Index at[axes] = {t / (g.kernel[1] * g.kernel[2]), t / g.kernel[2] % g.kernel[1], t % g.kernel[2]};
+        const Index place =
+            (at[0] * g.dilation[0] * kernel[1] + at[1] * g.dilation[1]) * kernel[2] + at[2] * g.dilation[2];
+        spread[f * taps + place] = w[(group * filters + f) * g.taps() + t];
+      }
+    const Images<const T> of_group{
+        x.data + group * g.in_channels * x.channel, x.batch, x.channel, {x.axis[0], x.axis[1], x.axis[2]}};
+    in_parts(g.batch, (g.in_channels * image + g.out_channels * pixels) * Index(sizeof(T)),
+             [&](Index first, Index count) {
+               core::Scratch of_part;
+               T* copy = of_part.array<T>(count * g.in_channels, image);
+               T* values = of_part.array<T>(count * g.out_channels, pixels);
+               copy_padded(one, of_group, first, count, extent, padding, copy);
+               FASTDL_DISPATCH(
+                   fft_correlate(copy, count, g.in_channels, extent, axes, spread, g.out_channels, kernel, values));
+               core::parallel_for(count * g.out_channels, core::thread_count(), [&](Index plane) {
+                 const Index channel = group * g.out_channels + plane % g.out_channels;
+                 const T* from = values + plane * pixels;
+                 T* to = out + ((first + plane / g.out_channels) * g.groups * g.out_channels + channel) * g.pixels();
+                 for (Index d = 0; d < g.out[0]; ++d)
+                   for (Index h = 0; h < g.out[1]; ++h)
+                     for (Index i = 0; i < g.out[2]; ++i) {
+                       const T sum = from[(d * g.stride[0] * found[1] + h * g.stride[1]) * found[2] + i * g.stride[2]] +
+                                     (bias ? bias[channel] : T(0));
+                       *to++ = activation == Activation::none ? sum : T(apply(double(sum), activation));
+                     }
+               });
+             });
+  }
 }
 
 template <class T>
@@ -233,7 +302,7 @@ void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_acti
     core::fail(name, "a padding of the list", std::to_string(int(padding)));
   if (activation < FASTDL_NO_ACTIVATION || activation > FASTDL_TANH)
     core::fail(name, "an activation of the list", std::to_string(int(activation)));
-  if (algorithm < FASTDL_CONV_AUTO || algorithm > FASTDL_CONV_WINOGRAD)
+  if (algorithm < FASTDL_CONV_AUTO || algorithm > FASTDL_CONV_FFT)
     core::fail(name, "an algorithm of the list", std::to_string(int(algorithm)));
   if (algorithm == FASTDL_CONV_WINOGRAD && !winograd_fits(g))
     core::fail(name, "3 x 3 filters of stride and dilation 1 for Winograd's algorithm", numbers(g.kernel, axes));
@@ -256,6 +325,8 @@ void compute(const fastdl_conv_shape* shape, fastdl_padding padding, fastdl_acti
         core::fail(name, "padding below " + std::to_string(g.in[a]) + " along axis " + std::to_string(a),
                    std::to_string(g.lower[a]) + " and " + std::to_string(behind));
     }
+  if (algorithm == FASTDL_CONV_FFT && g.in_channels > 0)
+    return by_transforms(g, x, padding, extent, w.plain, bias, kind, out);
   // Winograd's rows are contiguous; a copy costs less than it gains.
   const bool turned = !padded && x.axis[2] != 1 && algorithm != FASTDL_CONV_DIRECT && g.in_channels > 0 &&
                       !(g.in_channels == 1 && g.groups > 1 && algorithm == FASTDL_CONV_AUTO) &&

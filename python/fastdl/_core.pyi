@@ -110,7 +110,90 @@ class _Gram(ModuleType):
 
 gram: _Gram
 
+_Sizes = tuple[int, ...]  # a number for every axis
+_Places = NDArray[np.int64]
+
+class _Filters: ...  # made ready for many calls, of one dtype
+
+# The number of axes is that of the arrays: the functions for 2 and 3 axes are the same as for one.
 class _Conv(ModuleType):
+    @staticmethod
+    def conv1d(
+        x: _Floats,
+        w: _Floats,
+        bias: _Floats | None,
+        stride: _Sizes,
+        lower: _Sizes,
+        upper: _Sizes,
+        dilation: _Sizes,
+        groups: int,
+        padding_mode: str,
+        activation: str | None,
+        algorithm: str | _Filters,
+        out: _Floats,
+    ) -> None: ...
+    @staticmethod
+    def filters(
+        w: _Floats,
+        input: _Sizes,
+        output: _Sizes,
+        stride: _Sizes,
+        lower: _Sizes,
+        dilation: _Sizes,
+        groups: int,
+        algorithm: str,
+    ) -> _Filters: ...
+    @staticmethod
+    def conv_transpose1d(
+        x: _Floats,
+        w: _Floats,
+        bias: _Floats | None,
+        stride: _Sizes,
+        lower: _Sizes,
+        dilation: _Sizes,
+        groups: int,
+        out: _Floats,
+    ) -> None: ...
+    @staticmethod
+    def conv1d_input(
+        w: _Floats, grad: _Floats, stride: _Sizes, lower: _Sizes, dilation: _Sizes, groups: int, out: _Floats
+    ) -> None: ...
+    @staticmethod
+    def conv1d_weight(
+        x: _Floats, grad: _Floats, stride: _Sizes, lower: _Sizes, dilation: _Sizes, groups: int, out: _Floats
+    ) -> None: ...
+    @staticmethod
+    def max_pool1d(
+        x: _Floats, kernel: _Sizes, stride: _Sizes, lower: _Sizes, indices: _Places | None, out: _Floats
+    ) -> None: ...
+    @staticmethod
+    def avg_pool1d(
+        x: _Floats, kernel: _Sizes, stride: _Sizes, lower: _Sizes, padding_counts: bool, out: _Floats
+    ) -> None: ...
+    @staticmethod
+    def max_pool1d_grad(grad: _Floats, indices: _Places, out: _Floats) -> None: ...
+    @staticmethod
+    def avg_pool1d_grad(
+        grad: _Floats, kernel: _Sizes, stride: _Sizes, lower: _Sizes, padding_counts: bool, out: _Floats
+    ) -> None: ...
+
+    conv2d = conv1d
+    conv_transpose2d = conv_transpose1d
+    conv2d_input = conv1d_input
+    conv2d_weight = conv1d_weight
+    max_pool2d = max_pool1d
+    avg_pool2d = avg_pool1d
+    max_pool2d_grad = max_pool1d_grad
+    avg_pool2d_grad = avg_pool1d_grad
+
+    conv3d = conv1d
+    conv_transpose3d = conv_transpose1d
+    conv3d_input = conv1d_input
+    conv3d_weight = conv1d_weight
+    max_pool3d = max_pool1d
+    avg_pool3d = avg_pool1d
+    max_pool3d_grad = max_pool1d_grad
+    avg_pool3d_grad = avg_pool1d_grad
     @staticmethod
     def convolve(f: _Floats, h: _Floats, mode: str, method: str, out: _Floats) -> None: ...
     @staticmethod

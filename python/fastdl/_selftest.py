@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl import _dispatch, gram
+from fastdl import _dispatch, conv, gram
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -54,10 +54,49 @@ def _row_sums(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, 
         yield arguments, expected.sum(axis=1), allowed.sum(axis=1)
 
 
+def _max_pool_and_back(x: Any) -> Any:
+    largest, places = conv.max_pool2d(x, 3, 2, 1, return_indices=True)
+    return conv.max_pool2d_grad(largest, places, x.shape)
+
+
+# Of convolutions: a function of arrays of these shapes, and how many terms its sums have. The sizes are such that each
+# compiled algorithm takes its turn.
+_CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], int]] = {
+    "conv1d": (lambda x, w: conv.conv1d(x, w, padding=2, dilation=2), ((2, 3, 33), (5, 3, 4)), 12),
+    "conv2d": (lambda x, w, b: conv.conv2d(x, w, b, stride=2), ((2, 3, 17, 33), (7, 3, 5, 5), (7,)), 76),
+    "conv2d winograd": (lambda x, w: conv.conv2d(x, w, padding=1), ((2, 32, 17, 18), (33, 32, 3, 3)), 288),
+    "conv2d depthwise": (lambda x, w: conv.conv2d(x, w, groups=9), ((2, 9, 9, 35), (9, 1, 3, 3)), 9),
+    "conv2d_input": (lambda w, g: conv.conv2d_input((2, 3, 9, 21), w, g, stride=2), ((5, 3, 3, 3), (2, 5, 4, 10)), 20),
+    "conv2d_weight": (lambda x, g: conv.conv2d_weight(x, (5, 3, 3, 3), g), ((2, 3, 9, 21), (2, 5, 7, 19)), 266),
+    "conv3d": (lambda x, w: conv.conv3d(x, w, padding="same"), ((1, 3, 4, 5, 17), (5, 3, 3, 3, 3)), 81),
+    "conv_transpose2d": (lambda x, w: conv.conv_transpose2d(x, w, stride=2), ((2, 3, 5, 17), (3, 4, 3, 3)), 12),
+    "max_pool2d": (lambda x: conv.max_pool2d(x, 3, 2, 1), ((2, 3, 9, 35),), 1),
+    "avg_pool2d": (lambda x: conv.avg_pool2d(x, 3, 2, 1), ((2, 3, 9, 35),), 9),
+    "max_pool2d_grad": (_max_pool_and_back, ((2, 3, 9, 35),), 4),
+    "avg_pool2d_grad": (lambda g: conv.avg_pool2d_grad(g, (2, 3, 9, 35), 3, 2, 1), ((2, 3, 5, 18),), 4),
+    "convolve": (conv.convolve, ((1000,), (33,)), 33),
+    "correlate": (conv.correlate, ((33, 65), (5, 7)), 35),
+}
+
+
+def _convolution(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], terms: int) -> Callable[..., Any]:
+    """Check a convolution against the reference in float64."""
+
+    def calls(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
+        arguments = tuple(rng.random(shape).astype(dtype) for shape in shapes)
+        with _dispatch.backend("reference"):
+            expected = function(*(array.astype(np.float64) for array in arguments))
+        # Nothing cancels. Algorithms that transform are allowed four times the roundings of the sum, of any window.
+        yield arguments, expected, np.full(expected.shape, 4 * (terms + 1) * np.finfo(dtype).eps * expected.max())
+
+    return calls
+
+
 _CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
     ("gram.linear", gram.linear, _linear),
     *((f"gram.{name}", getattr(gram, name), _against_reference(name)) for name in KERNELS if name != "linear"),
     ("gram.matvec", _matvec, _row_sums),
+    *((f"conv.{name}", check[0], _convolution(*check)) for name, check in _CONVOLUTIONS.items()),
 )
 
 
@@ -103,7 +142,7 @@ def run() -> int:
                 except Exception as error:  # whatever a broken installation raises is a finding, not the end
                     right, found = False, f"{type(error).__name__}: {error}"
                 failures += not right
-                print(f"{'ok' if right else 'WRONG':6}{name:20}{dtype.__name__:9}{backend:10}{isa:10}{found}")
+                print(f"{'ok' if right else 'WRONG':6}{name:22}{dtype.__name__:9}{backend:10}{isa:10}{found}")
     if _dispatch.core is None:
         print(f"The compiled extension was not checked: {_dispatch.missing}.")
     print(f"{failures} failures" if failures else "All right.")

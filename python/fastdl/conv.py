@@ -121,13 +121,11 @@ def _conv(
     mode = check_padding_mode(where, padding_mode, x_shape[2:], place)
     name = activation_name(where, activation)
     how: Any = check_algorithm(where, algorithm, kernel, place)
-    if how == "fft" and call.backend == "native":
-        call.backend = "reference"  # not compiled
-    elif prepared is not None and call.backend == "native":
+    if prepared is not None and call.backend == "native" and how != "fft":
         filters = prepared.get(call.dtype)
         if filters is None:
             size = (place.stride, place.lower, place.dilation, place.groups)
-            filters = prepared[call.dtype] = core.conv.filters(weights, x_shape, shape, *size, how)  # type: ignore[union-attr]
+            filters = prepared[call.dtype] = core.conv.filters(weights, x_shape, shape, *size, how)
         how = filters
     return call.finish(shape, out, *place, mode, name, how)
 

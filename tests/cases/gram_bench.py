@@ -3,60 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cases import gram_formulas as formulas
+from cases.bench_case import BenchCase, normal, some
 
 
 @dataclass(frozen=True)
-class BenchCase:
-    """One call of one function of fastdl.gram, by name, on inputs made from a seed.
+class GramCase(BenchCase):
+    """A call of fastdl.gram.
 
-    `arrays` gives the arguments that are arrays; `parameters` are the others. `rows_of` names the argument whose rows
-    are the rows of the result, so that some of them are enough for a check: "" if there is none. Of a symmetric result
-    one triangle with its diagonal is counted, in `flops` (0 where there is no matrix product to count) and in
-    `entries` (0 where the result is no Gram matrix). `rivals` limits who takes part; `rounds` is for calls so long that
-    they cannot be repeated.
+    `rows_of` names the argument whose rows are the rows of the result, so that some of them are enough for a check: ""
+    if there is none.
     """
 
-    name: str
-    size: dict[str, int]
-    arrays: Callable[[np.random.Generator, np.dtype], dict[str, np.ndarray]]
-    parameters: dict[str, Any] = field(default_factory=dict)
     rows_of: str = ""
-    flops: float = 0.0
-    entries: float = 0.0
-    terms: float = 0.0
-    symmetric: bool = False
-    rivals: tuple[str, ...] = ()
-    rounds: int = 0
 
-    @property
-    def function(self) -> str:
-        return f"gram.{self.name}"
+    family = "gram"
+    formulas = formulas
 
-    @property
-    def formula(self) -> Callable[..., Any]:
-        return getattr(formulas, self.name)
-
-    @property
-    def bound(self) -> Callable[..., Any]:
-        return getattr(formulas, f"{self.name}_bound")
-
-    def make(self, rng: np.random.Generator, dtype: np.dtype) -> dict[str, Any]:
-        """All arguments of the call."""
-        return {**self.arrays(rng, dtype), **self.parameters}
+    def part(self, inputs: dict[str, Any], budget: float) -> tuple[dict[str, Any], Any]:
+        if not self.rows_of or self.terms <= budget:
+            return inputs, ...
+        first = inputs[self.rows_of]
+        rows = some(len(first), budget / (self.terms * (2 if self.symmetric else 1)))
+        subset = {**inputs, self.rows_of: first[rows]}
+        # A subset of the rows of X is a call of its own, with X itself as its Y.
+        other = {"X": "Y", "J1": "J2"}.get(self.rows_of) if self.name != "diag" else None
+        if other is not None and other not in inputs:
+            subset[other] = first
+        return subset, rows
 
 
 # ---- samples ----
-def normal(rng, shape, dtype):
-    return rng.standard_normal(shape).astype(dtype)
-
-
 def positive(rng, shape, dtype):
     """Histograms: half of the entries are zero."""
     return np.maximum(0, rng.standard_normal(shape)).astype(dtype)
@@ -84,25 +66,25 @@ def _samples(name: str, n: int, m: int | None, d: int):
     return arrays
 
 
-def kernel(name: str, n: int, m: int | None, d: int, **parameters: Any) -> BenchCase:
+def kernel(name: str, n: int, m: int | None, d: int, **parameters: Any) -> GramCase:
     """Take K of X (n, d), and of Y (m, d) unless m is None."""
     pairs = n * (n + 1) / 2 if m is None else float(n * m)
     # What tells apart two cases of a size.
     told = {key: value for key, value in parameters.items() if isinstance(value, int | float)}
-    return BenchCase(
+    return GramCase(
         name,
         {"n": n, "m": n if m is None else m, "d": d, **told},
         _samples(name, n, m, d),
         parameters,
-        "X",
         0.0 if name in WITHOUT_PRODUCT else 2 * pairs * d,
         pairs,
         pairs * d,
         m is None,
+        rows_of="X",
     )
 
 
-def matvec(n: int, d: int, rivals: tuple[str, ...] = (), rounds: int = 0) -> BenchCase:
+def matvec(n: int, d: int, rivals: tuple[str, ...] = (), rounds: int = 0) -> GramCase:
     """Take K v with the rbf kernel, v not negative: a sum that cancels would say nothing of its terms."""
 
     def arrays(rng, dtype):
@@ -112,80 +94,84 @@ def matvec(n: int, d: int, rivals: tuple[str, ...] = (), rounds: int = 0) -> Ben
     count = float(n) * n
     flops = 2 * count * (d + 1)
     size = {"n": n, "m": n, "d": d}
-    return BenchCase("matvec", size, arrays, {}, "X", flops, count, count * d, True, rivals, rounds)
+    return GramCase("matvec", size, arrays, {}, flops, count, count * d, True, rivals, rounds, "X")
 
 
-def matvec_vjp(n: int, m: int, d: int) -> BenchCase:
+def matvec_vjp(n: int, m: int, d: int) -> GramCase:
     def arrays(rng, dtype):
         X, Y = normal(rng, (n, d), dtype), normal(rng, (m, d), dtype)
         return {"X": X, "v": rng.random(m).astype(dtype), "grad": rng.random(n).astype(dtype), "Y": Y}
 
     count = float(n) * m
-    return BenchCase("matvec_vjp", {"n": n, "m": m, "d": d}, arrays, {}, "", 0.0, count, count * d)
+    return GramCase("matvec_vjp", {"n": n, "m": m, "d": d}, arrays, {}, 0.0, count, count * d)
 
 
-def softmax_matvec(n: int, m: int, d: int) -> BenchCase:
+def softmax_matvec(n: int, m: int, d: int) -> GramCase:
     def arrays(rng, dtype):
         return {name: normal(rng, (rows, d), dtype) for name, rows in (("Q", n), ("K", m), ("V", m))}
 
     count = float(n) * m
-    return BenchCase("softmax_matvec", {"n": n, "m": m, "d": d}, arrays, {}, "Q", 4 * count * d, count, count * d)
+    flops = 4 * count * d
+    return GramCase("softmax_matvec", {"n": n, "m": m, "d": d}, arrays, {}, flops, count, count * d, rows_of="Q")
 
 
-def cntk(n: int, channels: int, side: int, depth: int) -> BenchCase:
+def cntk(n: int, channels: int, side: int, depth: int) -> GramCase:
     def arrays(rng, dtype):
         return {"X": normal(rng, (n, channels, side, side), dtype)}
 
     pairs = n * (n + 1) / 2
     size = {"n": n, "channels": channels, "side": side, "depth": depth}
     # Each pair of images has side⁴ entries in each layer, with a filter and an angle for each.
-    return BenchCase("cntk", size, arrays, {"depth": depth}, "X", 0.0, pairs, pairs * side**4 * depth * 9, True)
+    terms = pairs * side**4 * depth * 9
+    return GramCase("cntk", size, arrays, {"depth": depth}, 0.0, pairs, terms, True, rows_of="X")
 
 
-def on_grams(name: str, n: int, **parameters: Any) -> BenchCase:
+def on_grams(name: str, n: int, **parameters: Any) -> GramCase:
     """Take a function of one or two Gram matrices."""
 
     def arrays(rng, dtype):
         K, L = (formulas.rbf(rng.standard_normal((n, 8))).astype(dtype) for _ in range(2))
         return {"K": K} if name == "center" else {"K": K, "L": L}
 
-    return BenchCase(name, {"n": n}, arrays, parameters, terms=float(n * n))
+    return GramCase(name, {"n": n}, arrays, parameters, terms=float(n * n))
 
 
-def feature_gram(count: int, channels: int, side: int, center: bool) -> BenchCase:
+def feature_gram(count: int, channels: int, side: int, center: bool) -> GramCase:
     def arrays(rng, dtype):
         return {"x": normal(rng, (count, channels, side, side), dtype)}
 
     size = {"n": count, "channels": channels, "side": side, "center": int(center)}
     flops = float(count * channels * (channels + 1) * side**2)
-    return BenchCase("feature_gram", size, arrays, {"center": center}, "", flops, terms=flops)
+    return GramCase("feature_gram", size, arrays, {"center": center}, flops, terms=flops)
 
 
-def empirical_ntk(n: int, p: int) -> BenchCase:
+def empirical_ntk(n: int, p: int) -> GramCase:
     def arrays(rng, dtype):
         return {"J1": normal(rng, (n, p), dtype)}
 
     flops = float(n * (n + 1) * p)
-    return BenchCase("empirical_ntk", {"n": n, "m": n, "d": p}, arrays, {}, "J1", flops, terms=flops, symmetric=True)
+    size = {"n": n, "m": n, "d": p}
+    return GramCase("empirical_ntk", size, arrays, {}, flops, terms=flops, symmetric=True, rows_of="J1")
 
 
-def invariant(n: int, m: int, d: int) -> BenchCase:
+def invariant(n: int, m: int, d: int) -> GramCase:
     """Take the cyclic group of order d, on its d features."""
     case = kernel("invariant", n, m, d)
     permutations = np.add.outer(np.arange(d), np.arange(d)) % d
-    count = float(n) * m * d
-    return BenchCase(
-        "invariant", case.size, case.arrays, {"permutations": permutations}, "X", 2 * count * d, float(n) * m, count * d
+    count, parameters = float(n) * m * d, {"permutations": permutations}
+    return GramCase(
+        "invariant", case.size, case.arrays, parameters, 2 * count * d, float(n) * m, count * d, rows_of="X"
     )
 
 
-def diag(n: int, d: int, name: str) -> BenchCase:
-    return BenchCase("diag", {"n": n, "d": d}, _samples(name, n, None, d), {"kernel": name}, "X", terms=float(n * d))
+def diag(n: int, d: int, name: str) -> GramCase:
+    arrays = _samples(name, n, None, d)
+    return GramCase("diag", {"n": n, "d": d}, arrays, {"kernel": name}, terms=float(n * d), rows_of="X")
 
 
-def distance(n: int, m: int, d: int) -> BenchCase:
+def distance(n: int, m: int, d: int) -> GramCase:
     case = kernel("distance", n, m, d)
-    return BenchCase("distance", case.size, case.arrays, {}, "X", case.flops, case.entries, case.terms)
+    return GramCase("distance", case.size, case.arrays, {}, case.flops, case.entries, case.terms, rows_of="X")
 
 
 # ---- what is run ----

@@ -307,11 +307,13 @@ typedef enum fastdl_activation {
   FASTDL_TANH
 } fastdl_activation;
 
-/* AUTO takes what a cost model says is fastest. WINOGRAD is for 3 x 3 filters of stride and dilation 1. */
+/* AUTO takes what a cost model says is fastest. WINOGRAD is for 3 x 3 filters of stride and dilation 1. FFT has errors
+ * relative to the largest results, and spreads what is not finite. */
 typedef enum fastdl_conv_algorithm {
   FASTDL_CONV_AUTO = 0,
   FASTDL_CONV_DIRECT,
-  FASTDL_CONV_WINOGRAD
+  FASTDL_CONV_WINOGRAD,
+  FASTDL_CONV_FFT
 } fastdl_conv_algorithm;
 
 /* x_strides: of batch, channels and each axis, in elements; NULL for contiguous. bias may be NULL. */

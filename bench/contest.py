@@ -1,0 +1,115 @@
+"""Groups made of the cases in tests/cases: who takes part in them, and what all must agree on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fastdl
+import machine
+import rivals
+from cases import wide
+from cases.bench_case import BenchCase
+from measure import FEWEST_ROUNDS, OURS, PYTHON, REFERENCE, Disagreement, Group, Prepared, as_numpy
+
+SEED = 20240607
+
+# Above this a loop in Python takes longer than all the others together.
+LARGEST_LOOP = 1e5
+
+# The reference is written for reading: beyond so many terms it takes seconds, or more memory than there is. Where all
+# is a matrix product it goes further.
+LARGEST_REFERENCE = 5e7
+PRODUCTS = ("gram.linear", "gram.empirical_ntk", "gram.feature_gram")
+
+# How many terms an independent computation in a wider type may have: about half a second.
+CHECK_BUDGET = 3e7
+
+
+def _floating(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def check_against(case: BenchCase, inputs: dict[str, Any]):
+    """Make the check of a case: no element may be off by more than its bound, given before anything is run.
+
+    A part of the result, as large as there is time for, is checked against an independent computation in a wider type:
+    float64 for float32, extended precision for float64. All the rest is checked against the first contender: both are
+    within the bound of the truth, so within twice the bound of each other.
+    """
+    dtype = next(value.dtype for value in inputs.values() if _floating(value))
+    subset, where = case.part(inputs, CHECK_BUDGET)
+    widened = {name: wide(value) if _floating(value) else value for name, value in subset.items()}
+    expected = as_numpy(case.formula(**widened))
+    bound = as_numpy(case.bound(float(np.finfo(dtype).eps), **inputs))
+    # Beside the bound stands the smallest number there is: below it nothing is accurate.
+    bound = bound + max(np.finfo(kind).tiny for kind in (dtype, bound.dtype)).astype(bound.dtype)
+    kept: dict[str, np.ndarray] = {}
+
+    def within(name: str, error: np.ndarray, allowed: np.ndarray) -> None:
+        # Written so that NaN fails.
+        if not np.all(error <= allowed):
+            worst = np.max(error / allowed)
+            raise Disagreement(
+                f"{name} is off by {worst:.3g} times the error bound in {case.name} {case.size}, {dtype}"
+            )
+
+    def check(name: str, result: np.ndarray) -> None:
+        if result.shape != bound.shape:
+            raise Disagreement(f"{name} gave {result.shape} for {bound.shape} in {case.name} {case.size}, {dtype}")
+        within(name, np.abs(result[where] - expected), bound[where])
+        if where is not ...:
+            within(name, np.abs(result - kept.setdefault("result", result)), 2 * bound)
+
+    return check
+
+
+def ours(case: BenchCase, inputs: dict[str, Any]):
+    call = getattr(getattr(fastdl, case.family), case.name)
+    return lambda: call(**inputs)
+
+
+def _reference(case: BenchCase, inputs: dict[str, Any]):
+    call = ours(case, inputs)
+
+    def reference():
+        with fastdl.backend("reference"):
+            return call()
+
+    return reference
+
+
+def group_of(case: BenchCase, dtype: str, isa: str, series: str = "") -> Group:
+    """All contenders of a case: ourselves, the reference and a loop where they can keep up, and the rivals."""
+    makers = rivals.installed(case.function)
+    if case.rivals:
+        makers = {name: maker for name, maker in makers.items() if name in case.rivals}
+    if case.terms <= LARGEST_LOOP and case.function in rivals.PYTHON_LOOPS:
+        makers = {PYTHON: rivals.PYTHON_LOOPS[case.function], **makers}
+    with_reference = case.function in PRODUCTS or case.terms <= LARGEST_REFERENCE
+
+    def prepare() -> Prepared:
+        inputs = case.make(np.random.default_rng(SEED), np.dtype(dtype))
+        calls = {OURS: ours(case, inputs)}
+        if with_reference:
+            calls[REFERENCE] = _reference(case, inputs)
+        calls.update({name: maker(**inputs) for name, maker in makers.items()})
+        return Prepared(calls, check_against(case, inputs))
+
+    return Group(
+        family=case.family,
+        function=case.function,
+        size=case.size,
+        dtype=dtype,
+        threads=machine.available_cores(),
+        flops=case.flops,
+        contenders=(OURS, *((REFERENCE,) if with_reference else ()), *makers),
+        prepare=prepare,
+        series=series,
+        symmetric=case.symmetric,
+        isa=isa,
+        entries=case.entries,
+        terms=case.terms,
+        rounds=case.rounds or FEWEST_ROUNDS,
+    )
