@@ -13,7 +13,8 @@ namespace fastdl::conv {
 // winograd:  the same, for 3 x 3 filters of stride and dilation 1, by tiles of m x m, m = 2 or 4; rows of x are
 // contiguous.
 //            finite becomes false if a value of out is not finite: the transforms spread those over their tile
-// winograd_filters: transformed filters, groups x (m + 2)^2 x out_channels (rounded up to 6) x in_channels, which
+// winograd_filters: transformed filters, groups x (m + 2)^2 x (out_channels, rounded up to 6, x in_channels and 16
+// more), which
 //            winograd may be given, or null. They are the same at every level
 // weights:   the gradient with respect to w, from that with respect to the output, which lies as the output does
 // *_pool:    of the channels of x, out contiguous (dilation 1, groups 1, in_channels all channels); indices may be null

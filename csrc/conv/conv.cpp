@@ -373,7 +373,8 @@ Filters<T>* prepare(const fastdl_conv_shape* shape, fastdl_conv_algorithm algori
     made->tile = winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD);
   if (made->tile) {
     const Index side = made->tile + 2;
-    made->filters.resize(std::size_t(g.groups * side * side * ((g.out_channels + 5) / 6 * 6) * g.in_channels));
+    made->filters.resize(
+        std::size_t(g.groups * side * side * ((g.out_channels + 5) / 6 * 6 * g.in_channels + winograd_apart)));
     FASTDL_DISPATCH(winograd_filters(g, w, made->tile, made->filters.data()));
   }
   return made.release();

@@ -29,6 +29,9 @@ struct Images {
   Index axis[axes];
 };
 
+// Elements between the positions of Winograd's transformed filters, beside the filters themselves.
+inline constexpr Index winograd_apart = 16;
+
 enum class Activation { none, relu, leaky_relu, sigmoid, tanh };
 
 }  // namespace fastdl::conv

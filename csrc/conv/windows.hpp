@@ -359,6 +359,26 @@ struct ImageWindows {
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     all.pack_columns(first_pixel + first, count, k, depth, width, panel);
   }
+
+  // 1 x 1 filters see rows of pixels: a channel's are copied all at once, since single cache lines from every channel
+  // by turns are more than the processor fetches ahead. `width` is a number of whole panels; gives how much of it was
+  // done.
+  Index pack_panels(Index first, Index width, Index k, Index depth, T* packed) const {
+    constexpr int panel = gemm::Shape<T>::columns, step = simd::lanes<T>;
+    const Geometry& g = all.g;
+    const Images<const T>& x = all.x;
+    if (all.channels_last || g.taps() != 1 || g.in[2] != g.pixels() || g.stride[2] != 1 || g.lower[2] != 0 ||
+        x.axis[2] != 1)
+      return 0;
+    const T* from = all.data() + first_pixel / g.pixels() * x.batch + first;
+    for (Index p = 0; p < depth; ++p) {
+      const T* row = from + (k + p) * x.channel;
+      for (Index j = 0; j < width; j += panel)
+#pragma GCC unroll 4
+        for (int v = 0; v < panel; v += step) simd::store(packed + j * depth + p * panel + v, simd::load(row + j + v));
+    }
+    return width;
+  }
 };
 
 // The same windows with pixels and taps changing places: column (channel, tap), k (image, pixel) from `first_pixel` on.

@@ -42,7 +42,7 @@ class Convolution {
     // Transformed input in half of L2, but two tiles of the product at least.
     const Index fit = core::l2_bytes() / 2 / (positions * g.in_channels * Index(sizeof(T)));
     width_ = fit / S::columns * S::columns;
-    width_ = width_ < 2 * S::columns ? 2 * S::columns : width_ > 128 ? 128 : width_;
+    width_ = width_ < 4 * S::columns ? 4 * S::columns : width_ > 128 ? 128 : width_;
     width_ = round_up(divide_up(tiles_, divide_up(tiles_, width_)), S::columns);
   }
 
@@ -61,12 +61,18 @@ class Convolution {
   }
 
   void prepare(T* to) const {
-    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
     for (Index group = 0; group < g_.groups; ++group)
-      transform_filters({group, 0, g_.out_channels, nullptr}, to + group * each * all);
+      transform_filters({group, 0, g_.out_channels, nullptr}, to + group * filters_size(g_.out_channels));
   }
 
  private:
+  // Positions lie so many elements further apart than they are long: at a multiple of 4096 bytes, as they often would,
+  // all 36 fall into the same set of the L1 cache.
+  static constexpr Index apart = winograd_apart;
+
+  Index filters_size(Index rows) const { return positions * (round_up(rows, S::rows) * g_.in_channels + apart); }
+  Index inputs_stride() const { return g_.in_channels * width_ + apart; }
+
   // Rows of output channels of one group, with their transformed filters: for each position panels of 6 rows, as the
   // tiles of the product read them.
   struct Slab {
@@ -74,25 +80,24 @@ class Convolution {
     const T* filters;
 
     Index panel(Index position, Index r, Index channels) const {
-      return (position * round_up(rows, S::rows) + r) * channels;
+      return position * (round_up(rows, S::rows) * channels + apart) + r * channels;
     }
   };
 
   // A task for every group of tiles, from input to output; with filters of 16 MB, transformed, at a time, or all there
   // are if they are given.
   void by_tiles(Index group, int threads) {
-    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
-    const Index slab =
-        filters_ ? all : at_most(all, round_up(1 + (Index{16} << 20) / (each * Index(sizeof(T))), S::rows));
+    const Index fit = round_up(1 + (Index{16} << 20) / (positions * g_.in_channels * Index(sizeof(T))), S::rows);
+    const Index slab = filters_ ? g_.out_channels : at_most(g_.out_channels, fit);
     core::Scratch scratch;
-    T* room = filters_ ? nullptr : scratch.array<T>(each, slab);
+    T* room = filters_ ? nullptr : scratch.array<T>(filters_size(slab));
     for (Index row = 0; row < g_.out_channels; row += slab) {
       const Slab part{group, row, at_most(slab, g_.out_channels - row),
-                      filters_ ? filters_ + group * each * all : room};
+                      filters_ ? filters_ + group * filters_size(g_.out_channels) : room};
       if (!filters_) transform_filters(part, room);
       core::parallel_for(divide_up(tiles_, width_), threads, [&](Index task) {
         core::Scratch of_task;
-        T* inputs = of_task.array<T>(each, width_);
+        T* inputs = of_task.array<T>(positions, inputs_stride());
         transform_inputs(part.group, task, 0, g_.in_channels, inputs);
         for (Index r = 0; r < part.rows; r += rows_together) multiply(part, r, task, inputs);
       });
@@ -103,11 +108,11 @@ class Convolution {
   // used while they are in cache: written to memory and read again, the filters of 512 channels took as long as all
   // products.
   void by_filters(Index group, int threads) {
-    const Index all = round_up(g_.out_channels, S::rows), each = positions * g_.in_channels;
+    const Index each = positions * inputs_stride();
     const Index groups = divide_up(tiles_, width_);
-    const Index most = at_most(groups, 1 + (Index{16} << 20) / (each * width_ * Index(sizeof(T))));
+    const Index most = at_most(groups, 1 + (Index{16} << 20) / (each * Index(sizeof(T))));
     core::Scratch scratch;
-    T* inputs = scratch.array<T>(most, each, width_);
+    T* inputs = scratch.array<T>(most, each);
     constexpr Index channels = 16;
     const Index channel_tasks = divide_up(g_.in_channels, channels);
     const Index even = round_up(divide_up(g_.out_channels, 4 * Index(threads)), S::rows);
@@ -116,21 +121,21 @@ class Convolution {
       const Index here = at_most(most, groups - first);
       core::parallel_for(here * channel_tasks, threads, [&](Index task) {
         const Index c = task % channel_tasks * channels, at = task / channel_tasks;
-        transform_inputs(group, first + at, c, at_most(c + channels, g_.in_channels), inputs + at * each * width_);
+        transform_inputs(group, first + at, c, at_most(c + channels, g_.in_channels), inputs + at * each);
       });
       core::parallel_for(divide_up(g_.out_channels, rows), threads, [&](Index task) {
         core::Scratch of_task;
-        T* room = filters_ ? nullptr : of_task.array<T>(each, rows);
+        T* room = filters_ ? nullptr : of_task.array<T>(filters_size(rows));
         Slab part{group, task * rows, at_most(rows, g_.out_channels - task * rows), room};
         Index row = 0;
         if (filters_) {
           // Seen from the first output channel: prepared panels lie so.
           row = part.row;
-          part = {group, 0, g_.out_channels, filters_ + group * each * all};
+          part = {group, 0, g_.out_channels, filters_ + group * filters_size(g_.out_channels)};
         } else {
           for (Index r = 0; r < part.rows; r += S::rows) transform_panel(part, r, room);
         }
-        for (Index at = 0; at < here; ++at) multiply(part, row, first + at, inputs + at * each * width_, rows);
+        for (Index at = 0; at < here; ++at) multiply(part, row, first + at, inputs + at * each, rows);
       });
     }
   }
@@ -223,7 +228,7 @@ class Convolution {
         for (Index j = 0; j < count; j += S::columns) {
           const int wide = gemm::padded<T>(int(at_most(S::columns, count - j)));
           T* to =
-              inputs + (p * g_.in_channels + stretch.first) * width_ + j * stretch.depth + (c - stretch.first) * wide;
+              inputs + p * inputs_stride() + stretch.first * width_ + j * stretch.depth + (c - stretch.first) * wide;
           for (int v = 0; v < wide; v += lanes) simd::store(to + v, simd::load(line + j + v));
         }
       }
@@ -290,7 +295,7 @@ class Convolution {
     for (int p = 0; p < positions; ++p)
       for (Index r = 0; r < rows_here; r += S::rows) {
         const gemm::Output<T> to{products + (r * positions + p) * stride, positions * stride, 1};
-        const T *panel = part.filters + part.panel(p, row + r, channels), *columns = inputs + p * width_ * channels;
+        const T *panel = part.filters + part.panel(p, row + r, channels), *columns = inputs + p * inputs_stride();
         for (Index c = 0; c < channels;) {
           const gemm::Stretch stretch = stretch_of(c);
           gemm::row_panel<T>(panel + c * S::rows, nullptr, columns + c * width_, stretch, to,

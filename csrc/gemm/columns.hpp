@@ -78,6 +78,19 @@ PackedRows<T> pack_all_rows(Index products, Extents size, const Rows& a, T* to) 
   return packed;
 }
 
+// The panels of columns [column, column + width). An operand may have a way of its own for all of them together.
+template <class T, class Operand>
+FASTDL_INLINE void pack_block(const Operand& operand, Index column, Index width, Stretch stretch, T* packed) {
+  constexpr Index step = Shape<T>::columns;
+  Index j = 0;
+  if constexpr (requires { operand.pack_panels(column, width, stretch.first, stretch.depth, packed); })
+    j = operand.pack_panels(column, width / step * step, stretch.first, stretch.depth, packed);
+  for (; j < width; j += step) {
+    const int count = int(at_most(step, width - j));
+    operand.pack_columns(column + j, count, stretch.first, stretch.depth, padded<T>(count), packed + j * stretch.depth);
+  }
+}
+
 // Where finished rows go, if they do not stay where the tiles put them: `done(product, row, rows, column, width,
 // values)` takes rows [row, row + rows), columns [column, column + width) of a product from a block of the task's own.
 template <class T, class Function>
@@ -120,11 +133,7 @@ void multiply_columns(Index products, Index sharing, Extents size, PackedRows<T>
       values = {scratch.array<T>(passes == 1 ? Index(S::rows) : cut.rows, cut.columns), cut.columns, 1};
     for (Index pass = 0; pass < passes; ++pass) {
       const Stretch stretch{pass * depth, at_most(depth, size.depth - pass * depth), size.depth};
-      for (Index j = 0; j < width; j += S::columns) {
-        const int count = int(at_most(S::columns, width - j));
-        operand.pack_columns(column + j, count, stretch.first, stretch.depth, padded<T>(count),
-                             packed + j * stretch.depth);
-      }
+      pack_block<T>(operand, column, width, stretch, packed);
       for (Index r = 0; r < rows; r += S::rows) {
         const int here = int(at_most(S::rows, rows - r));
         const Output<T> to = values.at(!Sink::in_place && passes == 1 ? 0 : r, 0);

@@ -200,7 +200,7 @@ def conv2d(
         What is applied to the result; leaky_relu has slope 0.01.
     algorithm : {"auto", "direct", "winograd", "fft"}, default "auto"
         The sum itself; Winograd's for 3 × 3 filters with stride 1 and dilation 1; the product of Fourier transforms; or
-        what is quickest for these sizes. All but "direct" spread rounding errors, NaN and Inf over their tiles.
+        what is quickest for these sizes. "fft" spreads NaN and Inf over its tiles; the others keep them.
     out : array of the shape of the result, optional
         Where to put the result: of the library and dtype of the result, writable, and sharing no memory with an input.
 

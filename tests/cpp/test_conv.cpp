@@ -196,7 +196,7 @@ void test_convolution(const Level<T>& level, const Geometry& g, int kind) {
       check(m == 2 ? "winograd 2" : "winograd 4", (m == 2 ? 4 : 16) * allowed<T>(terms));
       CHECK(finite, "%s winograd", level.name.c_str());
       std::vector<T> filters(
-          std::size_t(g.groups * (m + 2) * (m + 2) * ((g.out_channels + 5) / 6 * 6) * g.in_channels));
+          std::size_t(g.groups * (m + 2) * (m + 2) * ((g.out_channels + 5) / 6 * 6 * g.in_channels + winograd_apart)));
       level.winograd_filters(g, w.data(), m, filters.data());
       level.winograd(g, x.images, nullptr, filters.data(), bias.data(), activation, m, out.data(), finite);
       check("winograd, prepared", (m == 2 ? 4 : 16) * allowed<T>(terms));

@@ -65,9 +65,7 @@ def matvec(X: Any, v: Any, Y: Any | None, kernel: str, parameters: dict[str, Any
     """K(X, Y) v, a block of rows at a time."""
     xp = array_namespace(X)
     other = X if Y is None else Y
-    parts = [
-        by_reference(kernel, X[part, :], other, parameters) @ v for part in row_blocks(X.shape[0], other.shape[0])
-    ]
+    parts = [by_reference(kernel, X[part, :], other, parameters) @ v for part in row_blocks(X.shape[0], other.shape[0])]
     return xp.concat(parts, axis=0) if parts else xp.zeros((0, *v.shape[1:]), dtype=X.dtype, device=device(X))
 
 
