@@ -211,7 +211,6 @@ class Convolution {
     core::Scratch scratch;
     T* lines = scratch.array<T>(positions, width_ + lanes);
     T* vertical = scratch.array<T>(size, longest);
-    T* phases = scratch.array<T>(M, longest / M + 2 * lanes);
     T* zeros = scratch.array<T>(g_.in[2] + lanes);
     for (Index i = 0; i < g_.in[2] + lanes; ++i) zeros[i] = 0;
     for (Index c = channel; c < end; ++c) {
@@ -219,8 +218,7 @@ class Convolution {
         const T* plane = x_.data + strip.image * x_.batch + (group * g_.in_channels + c) * x_.channel;
         columns(plane, strip, zeros, vertical, longest);
         for (int i = 0; i < size; ++i)
-          rows(vertical + i * longest, strip.count, phases, longest / M + 2 * lanes,
-               lines + i * size * (width_ + lanes) + strip.offset);
+          rows(vertical + i * longest, strip.count, lines + i * size * (width_ + lanes) + strip.offset);
       });
       const gemm::Stretch stretch = stretch_of(c);
       for (int p = 0; p < positions; ++p) {
@@ -257,6 +255,9 @@ class Convolution {
     Index column = begin;
     V values[size];
     for (; column + lanes <= stop; column += lanes) {
+      // The same rows of the next channel: too short for the processor to see a stream. (The other two rows are those
+      // of the next strip.)
+      for (int i = 0; i < M; ++i) simd::prefetch_to_l2(from[i] + column + x_.channel);
       for (int i = 0; i < size; ++i) values[i] = simd::load(from[i] + column);
       put(column, values);
     }
@@ -269,17 +270,18 @@ class Convolution {
   }
 
   // The transform along a row, for all tiles of a strip: to[j] a line for every position.
-  void rows(const T* from, Index count, T* phases, Index stride, T* to) const {
-    for (Index t = 0; t < count + 1; t += lanes) {
-      V phase[M];
-      W::split(from + t * M, phase);
-      for (int i = 0; i < M; ++i) simd::store(phases + i * stride + t, phase[i]);
-    }
+  void rows(const T* from, Index count, T* to) const {
+    V current[M], next[M];
+    W::split(from, current);
     for (Index t = 0; t < count; t += lanes) {
+      // The columns that a tile shares with the next one come from registers: to store the phases and to read them one
+      // element further waits for the stores.
+      W::split(from + (t + lanes) * M, next);
       V values[size], found[size];
-      for (int i = 0; i < size; ++i) values[i] = simd::load(phases + i % M * stride + t + i / M);
+      for (int i = 0; i < size; ++i) values[i] = i < M ? current[i] : simd::next_lanes<T>(current[i - M], next[i - M]);
       W::input(values, found);
       for (int i = 0; i < size; ++i) simd::store(to + i * (width_ + lanes) + t, found[i]);
+      for (int i = 0; i < M; ++i) current[i] = next[i];
     }
   }
 
