@@ -4,7 +4,7 @@
 // frequencies) a product of complex matrices, tiles x channels times channels x outputs. Spectra are therefore stored
 // element by element, [element][tile or output][channel], and one such matrix of w stays in L2 over a batch of tiles.
 #include "conv/fft_bodies.hpp"
-#include "conv/tile.hpp"
+#include "conv/signal_tile.hpp"
 
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "conv/blocks.hpp"
+#include "conv/signal_cost.hpp"
 #include "core/check.hpp"
 #include "core/scratch.hpp"
 #include "fastdl/fastdl.h"

@@ -1,7 +1,7 @@
 // Convolution of real arrays, compiled once per instruction-set level: directly, and by transforms of tiles.
-#include "conv/direct.hpp"
 #include "conv/signal_bodies.hpp"
-#include "conv/tile.hpp"
+#include "conv/signal_sums.hpp"
+#include "conv/signal_tile.hpp"
 
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {

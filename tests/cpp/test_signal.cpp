@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "check.hpp"
-#include "conv/blocks.hpp"
 #include "conv/fft_bodies.hpp"
+#include "conv/signal_cost.hpp"
 #include "core/threads.hpp"
 #include "fastdl/conv_signal.hpp"
 

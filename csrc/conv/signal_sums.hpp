@@ -1,7 +1,7 @@
 // Convolution by sums of products: along the rows with vectors, whatever the number of axes.
 #pragma once
 
-#include "conv/tile.hpp"
+#include "conv/signal_tile.hpp"
 
 namespace fastdl::conv {
 namespace {
