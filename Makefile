@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A build that warns is a build that fails.
-STRICT := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON
+# A build that warns is a build that fails. The C++ tests are built in the same tree, so that the kernels are compiled
+# once; pip builds only what it installs.
+BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_BUILD_TESTS=ON -C build-dir=build/cpp -C "build.targets=_core;fastdl"
 SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
 
@@ -20,7 +21,7 @@ $(VENV)/.environment: pyproject.toml
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.environment $(SOURCES)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation $(STRICT) -e ".[dev,bench]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation $(BUILD) -e ".[dev,bench]"
 	touch $@
 
 build: $(VENV)/.installed ## compile and install into .venv, editable
@@ -55,10 +56,7 @@ bench-rivals: rivals bench ## the same with the rivals installed first
 # ---- tests ----
 test: test-cpp test-python ## everything that runs on this machine
 
-build/cpp/build.ninja: CMakeLists.txt python/fastdl/_version.py tests/cpp/CMakeLists.txt cmake/FastdlIsa.cmake $(VENV)/.environment
-	$(BIN)/cmake -S . -B build/cpp -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
-
-test-cpp: build/cpp/build.ninja ## the C++ tests, every instruction set of this machine
+test-cpp: build ## the C++ tests, every instruction set of this machine
 	$(BIN)/cmake --build build/cpp
 	$(BIN)/ctest --test-dir build/cpp --output-on-failure
 
@@ -75,7 +73,7 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	  -DBUILD_SHARED_LIBS=OFF -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
 	$(BIN)/cmake --build build/aarch64
 	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure
-	$(MAKE) build/cpp/build.ninja && $(BIN)/cmake --build build/cpp --target test_engine
+	$(MAKE) build && $(BIN)/cmake --build build/cpp --target test_engine
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
 
@@ -89,7 +87,7 @@ test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the 
 test-freethreaded: ## the thread tests on a free-threaded Python, built from Debian's sources the first time
 	tests/freethreaded.sh tests/test_threads.py tests/test_config.py tests/test_gram.py
 
-test-cuda: build/cpp/build.ninja build ## the CUDA kernels: emulated, and as nvcc compiles them (FASTDL_PTXSIM runs the PTX)
+test-cuda: build ## the CUDA kernels: emulated, and as nvcc compiles them (FASTDL_PTXSIM runs the PTX)
 	$(BIN)/cmake --build build/cpp --target test_cuda_emulation && build/cpp/tests/cpp/test_cuda_emulation
 	$(PYTEST) tests/test_cuda.py
 

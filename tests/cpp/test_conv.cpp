@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -151,12 +152,11 @@ double difference(const std::vector<T>& found, const std::vector<double>& expect
 }
 
 std::string text(const Geometry& g) {
-  std::string s = std::to_string(g.batch) + "x" + std::to_string(g.groups) + "x" + std::to_string(g.in_channels) +
-                  "->" + std::to_string(g.out_channels);
+  std::ostringstream out;
+  out << g.batch << "x" << g.groups << "x" << g.in_channels << "->" << g.out_channels;
   for (int a = 0; a < axes; ++a)
-    s += " " + std::to_string(g.in[a]) + "k" + std::to_string(g.kernel[a]) + "s" + std::to_string(g.stride[a]) + "p" +
-         std::to_string(g.lower[a]) + "d" + std::to_string(g.dilation[a]);
-  return s;
+    out << " " << g.in[a] << "k" << g.kernel[a] << "s" << g.stride[a] << "p" << g.lower[a] << "d" << g.dilation[a];
+  return out.str();
 }
 
 template <class T>
