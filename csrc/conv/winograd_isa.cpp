@@ -153,11 +153,10 @@ class Convolution {
     T* packed = scratch.array<T>(9 * channels * S::rows + lanes);
     const T* from = w_ + (part.group * g_.out_channels + part.row) * channels * 9;
     gemm::Strided<T>{from, channels * 9, 1}.pack_rows(row, count, 0, channels * 9, packed);
-    T last[positions][round_up(S::rows, lanes)];
     for (Index c = 0; c < channels; ++c)
       for (int r = 0; r < S::rows; r += lanes) {
-        // What is written beyond a channel's six values, the next one overwrites; the last goes through a buffer.
-        const bool through = c == channels - 1;
+        // What is written beyond a channel's six values, the next ones overwrite; but nothing beyond the panel.
+        const bool inside = c * S::rows + r + lanes <= channels * S::rows;
         V half[3][size];
         for (int i = 0; i < 3; ++i) {
           V column[3];
@@ -169,13 +168,14 @@ class Convolution {
           for (int j = 0; j < 3; ++j) row_of[j] = half[j][i];
           W::filter(row_of, to);
           for (int j = 0; j < size; ++j) {
-            T* at = through ? last[i * size + j] : filters + part.panel(i * size + j, row, channels) + c * S::rows;
-            simd::store(at + r, to[j]);
+            T* at = filters + part.panel(i * size + j, row, channels) + c * S::rows + r;
+            if (inside)
+              simd::store(at, to[j]);
+            else
+              std::memcpy(at, &to[j], std::size_t(at_most(lanes, S::rows - r)) * sizeof(T));
           }
         }
       }
-    for (int p = 0; p < positions; ++p)
-      std::memcpy(filters + part.panel(p, row, channels) + (channels - 1) * S::rows, last[p], S::rows * sizeof(T));
   }
 
   // A row of tiles of one image, as far as it lies in a group: tiles [tile, tile + count) of all, from `across` on.
