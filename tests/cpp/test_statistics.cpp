@@ -178,7 +178,8 @@ void test_statistics(const Level<T>& level, Index n) {
       worst = std::max(worst, std::fabs(out.at(i, j) - expected[std::size_t(i * n + j)]));
       worst = std::max(worst, std::fabs(of_turned.at(j, i) - expected[std::size_t(i * n + j)]));
     }
-  CHECK(worst <= 2 * eps<T>, "%s center %d: %g", level.name.c_str(), int(n), worst);
+  // Beside the rounding of T: the three means are sums of n numbers below 1, in double, here as there.
+  CHECK(worst <= 2 * eps<T> + 3 * double(n) * 0x1p-52, "%s center %d: %g", level.name.c_str(), int(n), worst);
   for (bool unbiased : {false, true}) {
     if (n < (unbiased ? 4 : 2)) continue;
     T value, aligned;
