@@ -425,6 +425,16 @@ def test_prepared(level, dtype, rng, case):
             assert_within(prepared(twice), np.concatenate([expected, expected]), tolerance.max())
 
 
+def test_prepared_for_one_plane_and_called_with_several(level, dtype, rng):
+    """Filters made for images of one plane, by tiles, do not compute those of several."""
+    w = rng.standard_normal((32, 32, 1, 3, 3)).astype(dtype)
+    prepared = conv.prepare(w, (4, 32, 1, 20, 20), padding="valid")
+    for planes in (1, 2, 5):
+        x = rng.standard_normal((2, 32, planes, 20, 20)).astype(dtype)
+        tolerance = cases.conv_tolerance(x, w, algorithm="auto")
+        assert_within(prepared(x), cases.conv_expected(x, w), tolerance)
+
+
 def test_prepared_from_lists(level):
     prepared = conv.prepare([[[1.0, 2.0]]], bias=[3.0])
     np.testing.assert_array_equal(prepared([[[1.0, 1.0, 2.0]]]), [[[6, 8]]])

@@ -25,6 +25,11 @@ void in_type_of(const py::array& array, const Function& f) {
     f(double{});
 }
 
+// An array's type and shape, for messages: "float32 (3, 4)".
+inline std::string described(const py::array& array) {
+  return std::string(py::str(array.dtype())) + " " + std::string(py::str(array.attr("shape")));
+}
+
 template <class T>
 void check_aligned(const py::array& array, const char* name) {
   if (array.size() > 0 && reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0)

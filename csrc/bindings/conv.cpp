@@ -55,6 +55,7 @@ class Contiguous {
   const T* data() const { return kept_.data(); }
   std::int64_t shape(int axis) const { return kept_.shape(axis); }
   py::ssize_t ndim() const { return kept_.ndim(); }
+  std::string described() const { return bindings::described(kept_); }
 
  private:
   py::array_t<T, py::array::c_style> kept_;
@@ -132,8 +133,8 @@ Sizes kernel_of(const py::array& w, std::int64_t out_channels, std::int64_t in_c
                 py::ssize_t dimensions) {
   if (w.ndim() != dimensions || w.shape(0) != out_channels || groups < 1 || w.shape(1) * groups != in_channels)
     throw py::value_error("w: expected weights for " + std::to_string(in_channels) + " and " +
-                          std::to_string(out_channels) + " channels in " + std::to_string(groups) +
-                          " groups, got others");
+                          std::to_string(out_channels) + " channels in " + std::to_string(groups) + " groups, got " +
+                          described(w));
   return Sizes(w.shape() + 2, w.shape() + w.ndim());
 }
 
@@ -141,7 +142,7 @@ template <class T>
 const T* bias_of(const std::optional<Contiguous<T>>& bias, std::int64_t channels) {
   if (!bias) return nullptr;
   if (bias->ndim() != 1 || bias->shape(0) != channels)
-    throw py::value_error("bias: expected " + std::to_string(channels) + " numbers, got others");
+    throw py::value_error("bias: expected " + std::to_string(channels) + " numbers, got " + bias->described());
   return bias->data();
 }
 
@@ -187,7 +188,8 @@ class Filters {
 py::object filters(const py::array& w, const Sizes& input, const Sizes& output, const Sizes& stride, const Sizes& lower,
                    const Sizes& dilation, std::int64_t groups, const std::string& algorithm) {
   if (input.size() < 3 || output.size() != input.size())
-    throw py::value_error("expected the shapes of input and output, got others");
+    throw py::value_error("filters: expected an input (N, C, ...) and an output of as many dimensions, got " +
+                          std::to_string(input.size()) + " and " + std::to_string(output.size()));
   const Sizes kernel = kernel_of(w, output[1], input[1], groups, py::ssize_t(input.size()));
   const auto shape = shape_of(input, output, kernel, stride, lower, dilation, groups);
   if (w.itemsize() == 4) return py::cast(std::make_unique<Filters<float>>(w, shape, algorithm));
@@ -267,7 +269,7 @@ void conv_weight(const py::array& x, const py::array& grad, const Sizes& stride,
 fastdl_conv_shape pool_shape(const py::array& in, const py::array& out, const Sizes& kernel, const Sizes& stride,
                              const Sizes& lower) {
   if (in.ndim() < 3 || out.ndim() != in.ndim() || in.shape(1) != out.shape(1))
-    throw py::value_error("expected arrays (N, C, ...) of one C, got others");
+    throw py::value_error("expected arrays (N, C, ...) of one C, got " + described(in) + " and " + described(out));
   return shape_of(sizes_of(in), sizes_of(out), kernel, stride, lower, Sizes(kernel.size(), 1), 1);
 }
 
@@ -276,7 +278,8 @@ using Places = std::optional<py::array_t<std::int64_t, py::array::c_style>>;
 std::int64_t* places_of(Places& indices, const py::array& like, bool written) {
   if (!indices) return nullptr;
   if (indices->ndim() != like.ndim() || !std::equal(like.shape(), like.shape() + like.ndim(), indices->shape()))
-    throw py::value_error("indices: expected one for each value, got another shape");
+    throw py::value_error("indices: expected one for each value of " + described(like) + ", got " +
+                          described(*indices));
   return written ? indices->mutable_data() : const_cast<std::int64_t*>(indices->data());
 }
 

@@ -223,7 +223,8 @@ void feature_gram(const py::array& x, bool center, const py::array& out) {
   using Maps = py::array_t<T, py::array::c_style>;  // contiguous, by a copy if need be
   if (!py::isinstance<py::array_t<T>>(x) || x.ndim() < 3 || !py::isinstance<Maps>(out) || out.ndim() != 3 ||
       out.shape(0) != x.shape(0) || out.shape(1) != x.shape(1) || out.shape(2) != x.shape(1) || !out.writeable())
-    throw py::value_error("feature_gram: expected maps (N, C, ...) and a contiguous array (N, C, C), got others");
+    throw py::value_error("feature_gram: expected maps (N, C, ...) and a contiguous array (N, C, C), got " +
+                          described(x) + " and " + described(out));
   check_aligned<T>(x, "x");
   check_aligned<T>(out, "out");
   const Maps maps = Maps::ensure(x);

@@ -49,8 +49,7 @@ void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T*
       }
     };
     const gemm::Extents of_image{g.out_channels, pixels, k};
-    gemm::multiply_columns<T>(g.groups * g.batch, g.batch, of_image, rows, columns,
-                              gemm::InPlace<T, decltype(output), decltype(done)>{output, done});
+    gemm::multiply_columns<T>(g.groups * g.batch, g.batch, of_image, rows, columns, gemm::InPlace{output, done});
     return;
   }
   const auto columns = [&](Index group) { return windows.of(group); };
@@ -65,7 +64,7 @@ void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T*
       }
     }
   };
-  gemm::multiply_columns<T>(g.groups, 1, size, rows, columns, gemm::HandOver<T, decltype(done)>{done});
+  gemm::multiply_columns<T>(g.groups, 1, size, rows, columns, gemm::HandOver{done});
 }
 
 }  // namespace

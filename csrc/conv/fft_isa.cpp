@@ -3,6 +3,7 @@
 // The transforms are linear, so the sum over channels is taken of spectra: for every element of them (a vector of
 // frequencies) a product of complex matrices, tiles x channels times channels x outputs. Spectra are therefore stored
 // element by element, [element][tile or output][channel], and one such matrix of w stays in L2 over a batch of tiles.
+#include "conv/activation.hpp"
 #include "conv/fft_bodies.hpp"
 #include "conv/signal_tile.hpp"
 
@@ -170,12 +171,34 @@ void fft_correlate_of(const T* x, Index images, Index channels, const Index* siz
   correlate_of(x, w, layer, out);
 }
 
+template <class T>
+void keep_strided_of(const Geometry& g, const Index* found, const T* values, Index first, Index images, Index group,
+                     const T* bias, Activation activation, T* out) {
+  const Index pixels = found[0] * found[1] * found[2], channels = g.groups * g.out_channels;
+  core::parallel_for(images * g.out_channels, core::thread_count(), [&](Index plane) {
+    core::Scratch scratch;
+    T* row = scratch.array<T>(g.out[2]);
+    const Index channel = group * g.out_channels + plane % g.out_channels;
+    T* to = out + ((first + plane / g.out_channels) * channels + channel) * g.pixels();
+    for (Index d = 0; d < g.out[0]; ++d)
+      for (Index h = 0; h < g.out[1]; ++h, to += g.out[2]) {
+        const T* from = values + plane * pixels + (d * g.stride[0] * found[1] + h * g.stride[1]) * found[2];
+        for (Index i = 0; i < g.out[2]; ++i) row[i] = from[i * g.stride[2]];
+        finish_pixels(row, g.out[2], bias ? bias[channel] : T(0), activation, to);
+      }
+  });
+}
+
 }  // namespace
 
 #define FASTDL_BODIES_OF(T)                                                                                            \
   void fft_correlate(const T* x, Index images, Index channels, const Index* size, int rank, const T* w, Index outputs, \
                      const Index* kernel, T* out) {                                                                    \
     fft_correlate_of<T>(x, images, channels, size, rank, w, outputs, kernel, out);                                     \
+  }                                                                                                                    \
+  void keep_strided(const Geometry& g, const Index* found, const T* values, Index first, Index images, Index group,    \
+                    const T* bias, Activation activation, T* out) {                                                    \
+    keep_strided_of<T>(g, found, values, first, images, group, bias, activation, out);                                 \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

@@ -59,7 +59,7 @@ void weights_of(const Geometry& g, const Images<const T>& x, const T* grad, T* d
         for (Index j = 0; j < width; ++j) to[j] = (first == 0 ? T(0) : to[j]) + from[j];
       }
     };
-    gemm::multiply_columns<T>(g.groups, 1, size, rows, columns_of, gemm::HandOver<T, decltype(done)>{done});
+    gemm::multiply_columns<T>(g.groups, 1, size, rows, columns_of, gemm::HandOver{done});
   }
 }
 
