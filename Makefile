@@ -58,7 +58,7 @@ test: test-cpp test-python ## everything that runs on this machine
 
 test-cpp: build ## the C++ tests, every instruction set of this machine
 	$(BIN)/cmake --build build/cpp
-	$(BIN)/ctest --test-dir build/cpp --output-on-failure
+	$(BIN)/ctest --test-dir build/cpp --output-on-failure -j $$(nproc)
 
 test-python: build
 	@# Without the extension its tests skip, which must not pass unseen.
@@ -72,7 +72,7 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	$(BIN)/cmake -S . -B build/aarch64 -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
 	  -DBUILD_SHARED_LIBS=OFF -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
 	$(BIN)/cmake --build build/aarch64
-	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure
+	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j $$(nproc)
 	$(MAKE) build && $(BIN)/cmake --build build/cpp --target test_engine
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]

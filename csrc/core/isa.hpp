@@ -54,8 +54,15 @@ void set_active_isa(const char* name);
 #define FASTDL_CASE_NEON(call)
 #endif
 
-#define FASTDL_DECLARE_LEVELS(macro) \
-  macro(baseline) FASTDL_DECLARE_AVX2(macro) FASTDL_DECLARE_AVX512(macro) FASTDL_DECLARE_NEON(macro)
+#if defined(FASTDL_HAVE_WIDE)  // in the tests: bodies of 64 bytes, for machines without AVX-512
+#define FASTDL_DECLARE_WIDE(macro) macro(wide)
+#else
+#define FASTDL_DECLARE_WIDE(macro)
+#endif
+
+#define FASTDL_DECLARE_LEVELS(macro)                                                                 \
+  macro(baseline) FASTDL_DECLARE_AVX2(macro) FASTDL_DECLARE_AVX512(macro) FASTDL_DECLARE_NEON(macro) \
+      FASTDL_DECLARE_WIDE(macro)
 
 #define FASTDL_DISPATCH(call)             \
   switch (::fastdl::core::active_isa()) { \

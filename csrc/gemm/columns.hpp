@@ -93,14 +93,14 @@ FASTDL_INLINE void pack_block(const Operand& operand, Index column, Index width,
 
 // Where finished rows go, if they do not stay where the tiles put them: `done(product, row, rows, column, width,
 // values)` takes rows [row, row + rows), columns [column, column + width) of a product from a block of the task's own.
-template <class T, class Function>
+template <class Function>
 struct HandOver {
   static constexpr bool in_place = false;
   const Function& done;
 };
 
 // Tiles are put into output(product), a matrix, at once; `done` sees them there.
-template <class T, class Target, class Function>
+template <class Target, class Function>
 struct InPlace {
   static constexpr bool in_place = true;
   const Target& output;

@@ -11,7 +11,8 @@ namespace {
 // An epilogue maps a vector of finished sums, lane l belonging to (row, column + l); lanes past the last column hold
 // any value, and their result is dropped. This one leaves them as they are. One with a long chain of operations may
 // have `along(values, row, column, count)` as well, which maps up to `longest` contiguous sums in loops of its own
-// choosing, and may overwrite values up to the next whole vector.
+// choosing, and may overwrite values up to the next whole vector; one that is made of others has `whole(c, row, column,
+// count)` alone.
 struct Identity {};
 inline constexpr Index longest = 256;
 
@@ -20,7 +21,9 @@ inline constexpr Index longest = 256;
 template <class T, class Epilogue>
 void finish_row(const Epilogue& epilogue, Output<T> c, Index row, Index column, Index count) {
   constexpr int step = simd::lanes<T>;
-  if constexpr (requires { epilogue.along(c.data, row, column, count); }) {
+  if constexpr (requires { epilogue.whole(c, row, column, count); }) {
+    epilogue.whole(c, row, column, count);
+  } else if constexpr (requires { epilogue.along(c.data, row, column, count); }) {
     T values[longest];
     for (Index j = 0; j < count; j += longest) {
       const Index here = at_most(longest, count - j);

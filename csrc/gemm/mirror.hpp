@@ -1,6 +1,7 @@
 // C[j, i] = C[i, j] for the finished rows of a symmetric result.
 #pragma once
 
+#include "core/threads.hpp"
 #include "gemm/tile.hpp"
 #include "simd/transpose.hpp"
 
@@ -31,6 +32,16 @@ void mirror(Output<T> c, Index row, Index row_end, Index column, Index width) {
       }
     }
   }
+}
+
+// All of a result of `size` rows at once.
+template <class T>
+void mirror_all(Output<T> c, Index size) {
+  constexpr Index rows = 64;
+  core::parallel_for(divide_up(size, rows), size < 512 ? 1 : core::thread_count(), [&](Index task) {
+    const Index end = at_most((task + 1) * rows, size);
+    mirror(c, task * rows, end, 0, end);
+  });
 }
 
 }  // namespace

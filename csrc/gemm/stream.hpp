@@ -10,26 +10,11 @@
 // problem or the number of threads: a consumer that sums over columns part by part gives the same bits always.
 #pragma once
 
+#include "gemm/consumer.hpp"
 #include "gemm/engine.hpp"
 
 namespace fastdl::gemm {
 namespace {
-
-inline constexpr Index stream_part = 128;
-
-// What takes the blocks: block[i*stream_part + j] = value (row + i, column + j), in cache, to be used or overwritten.
-// Rows of a chunk: at most 48.
-template <class T>
-struct Consumer {
-  const void* self;
-  void (*take)(const void* self, Index row, Index row_end, Index column, Index width, T* block);
-
-  template <class Function>
-  explicit Consumer(const Function& function)
-      : self(&function), take([](const void* s, Index row, Index row_end, Index column, Index width, T* block) {
-          (*static_cast<const Function*>(s))(row, row_end, column, width, block);
-        }) {}
-};
 
 template <class T, class Rule>
 void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, Finish<T> finish, Consumer<T> consumer) {
@@ -97,9 +82,9 @@ void stream_blocks(Extents size, const Rule& rule, Operand<T> a, Operand<T> b, F
   });
 }
 
-template <class T, class Rule, class A, class B, class Epilogue, class Function>
-void stream(Extents size, const Rule& rule, const A& a, const B& b, const Epilogue& epilogue, const Function& consume) {
-  stream_blocks<T, Rule>(size, rule, Operand<T>(a), Operand<T>(b), Finish<T>(epilogue), Consumer<T>(consume));
+template <class T, class Rule, class A, class B, class Epilogue>
+void stream(Extents size, const Rule& rule, const A& a, const B& b, const Epilogue& epilogue, Consumer<T> consumer) {
+  stream_blocks<T, Rule>(size, rule, Operand<T>(a), Operand<T>(b), Finish<T>(epilogue), consumer);
 }
 
 }  // namespace

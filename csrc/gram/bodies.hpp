@@ -5,6 +5,7 @@
 
 #include "core/isa.hpp"
 #include "fastdl/fastdl.h"
+#include "gemm/consumer.hpp"
 
 namespace fastdl::gram {
 
@@ -32,6 +33,7 @@ using Kernel = fastdl_kernel;
 
 // gram:    K[i, j] = k(x_i, y_j); symmetric means that y is x.
 // diagonal: out[i] = k(x_i, x_i)
+// blocks:  K, block by block, to a consumer, without K
 // matvec:  out = K(x, y) v, without K
 // softmax: out = row-softmax(scale q k') v
 // distance: out[i, j] = k(x_i, x_i) + k(y_j, y_j) - 2 k(x_i, y_j)
@@ -44,6 +46,8 @@ using Kernel = fastdl_kernel;
   void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
             const Matrix<T>& k);                                                                                      \
   void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                         \
+  void blocks(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y,                               \
+              const gemm::Consumer<T>& consumer);                                                                     \
   void matvec(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, const Matrix<const T>& v,     \
               const Matrix<T>& out);                                                                                  \
   void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,            \

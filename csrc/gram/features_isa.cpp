@@ -85,7 +85,7 @@ void tangent_of(const Matrix<const T>& x, const Matrix<const T>& y, bool symmetr
       for (Index j = 0; j < columns; ++j)
         k.data[(row + i) * k.row_stride + j * k.col_stride] = T(sums[i * columns + j]);
   }
-  if (symmetric) gemm::mirror(whole, 0, k.rows, 0, k.cols);
+  if (symmetric) gemm::mirror_all(whole, k.rows);
 }
 
 }  // namespace

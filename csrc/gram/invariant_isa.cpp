@@ -2,15 +2,18 @@
 //
 // The columns of K are taken 128 at a time, once for every element of the group: permuted rows of y lie side by side as
 // so many more rows, blocks of their K come out of the engine (gemm/stream.hpp) and are added up in the output.
-#include "gemm/stream.hpp"
+#include "core/scratch.hpp"
+#include "core/threads.hpp"
+#include "gemm/mirror.hpp"
+#include "gemm/shape.hpp"
 #include "gram/bodies.hpp"
-#include "gram/kernels.hpp"
 
 namespace fastdl::gram::FASTDL_LEVEL {
 namespace {
 
 using gemm::at_most;
 using gemm::divide_up;
+using gemm::Index;
 using gemm::stream_part;
 
 inline constexpr Index copy_bytes = Index{4} << 20;  // of permuted rows, as many as the engine packs at a time
@@ -37,25 +40,22 @@ struct Columns {
 template <class T>
 void add_columns(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& copies, const Columns& columns,
                  bool begins, T scale, const Matrix<T>& k) {
-  Rows<T> rows(x, copies, false);
-  with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
-    gemm::stream<T>({x.rows, copies.rows, x.cols}, rule, left, right, epilogue,
-                    [&](Index row, Index row_end, Index at, Index, const T* block) {
-                      const Index part = at / stream_part, element = part % columns.elements;
-                      const Index j = columns.column + part / columns.elements * stream_part;
-                      const Index width = at_most(stream_part, columns.column_end - j);
-                      const bool puts = begins && element == 0;
-                      const T factor = element == columns.elements - 1 ? scale : T(1);
-                      for (Index i = row; i < row_end; ++i) {
-                        T* to = k.data + i * k.row_stride + j * k.col_stride;
-                        const T* from = block + (i - row) * stream_part;
-                        for (Index c = 0; c < width; ++c) {
-                          T& sum = to[c * k.col_stride];
-                          sum = ((puts ? T(0) : sum) + from[c]) * factor;
-                        }
-                      }
-                    });
-  });
+  const auto add = [&](Index row, Index row_end, Index at, Index, const T* block) {
+    const Index part = at / stream_part, element = part % columns.elements;
+    const Index j = columns.column + part / columns.elements * stream_part;
+    const Index width = at_most(stream_part, columns.column_end - j);
+    const bool puts = begins && element == 0;
+    const T factor = element == columns.elements - 1 ? scale : T(1);
+    for (Index i = row; i < row_end; ++i) {
+      T* to = k.data + i * k.row_stride + j * k.col_stride;
+      const T* from = block + (i - row) * stream_part;
+      for (Index c = 0; c < width; ++c) {
+        T& sum = to[c * k.col_stride];
+        sum = ((puts ? T(0) : sum) + from[c]) * factor;
+      }
+    }
+  };
+  blocks(kernel, x, copies, gemm::Consumer<T>(add));
 }
 
 template <class T>
@@ -101,7 +101,7 @@ void invariant_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<c
         }
       }
     }
-  if (symmetric) gemm::mirror(gemm::Output<T>{k.data, k.row_stride, k.col_stride}, 0, k.rows, 0, k.cols);
+  if (symmetric) gemm::mirror_all(gemm::Output<T>{k.data, k.row_stride, k.col_stride}, k.rows);
 }
 
 }  // namespace

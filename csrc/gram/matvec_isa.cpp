@@ -5,7 +5,8 @@
 // number of columns.
 #include "gemm/stream.hpp"
 #include "gram/bodies.hpp"
-#include "gram/kernels.hpp"
+#include "gram/rows.hpp"
+#include "simd/math.hpp"
 
 namespace fastdl::gram::FASTDL_LEVEL {
 namespace {
@@ -134,13 +135,10 @@ void matvec_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<cons
   const RightSide<T> right_side(v, arrays);
   double* sums = doubles.make(out.rows, out.cols);
   for (Index i = 0; i < out.rows * out.cols; ++i) sums[i] = 0;
-  Rows<T> rows(x, y, false);
-  with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
-    gemm::stream<T>({x.rows, y.rows, x.cols}, rule, left, right, epilogue,
-                    [&](Index row, Index row_end, Index column, Index width, const T* block) {
-                      add_product(block, row_end - row, right_side, column, width, sums + row * out.cols, out.cols);
-                    });
-  });
+  const auto add = [&](Index row, Index row_end, Index column, Index width, const T* block) {
+    add_product(block, row_end - row, right_side, column, width, sums + row * out.cols, out.cols);
+  };
+  blocks(kernel, x, y, gemm::Consumer<T>(add));
   copy_out(sums, out);
 }
 
@@ -159,37 +157,37 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   for (Index i = 0; i < out.rows * out.cols; ++i) sums[i] = 0;
   for (Index i = 0; i < out.rows; ++i) totals[i] = 0, largest[i] = -T(__builtin_inf());
   const gemm::Strided<T> left{q.data, q.row_stride, q.col_stride}, right{k.data, k.row_stride, k.col_stride};
-  gemm::stream<T>({q.rows, k.rows, q.cols}, gemm::MultiplyAdd{}, left, right, gemm::Identity{},
-                  [&](Index row, Index row_end, Index column, Index width, T* block) {
-                    for (Index i = row; i < row_end; ++i) {
-                      T* scores = block + (i - row) * stream_part;
-                      for (Index j = 0; j < width; j += step) simd::store(scores + j, simd::load(scores + j) * scale);
-                      for (Index j = width; j % step != 0; ++j) scores[j] = -T(__builtin_inf());
-                      simd::Vec<T> top = simd::broadcast(-T(__builtin_inf()));
-                      for (Index j = 0; j < width; j += step) {
-                        const simd::Vec<T> score = simd::load(scores + j);
-                        top = simd::select(score > top, score, top);
-                      }
-                      T most = largest[i];
-                      for (int l = 0; l < step; ++l) most = top[l] > most ? top[l] : most;
-                      // As long as there is nothing but -inf, all weights are 0.
-                      const T base = most > -T(__builtin_inf()) ? most : T(0);
-                      simd::Vec<T> total{};
-                      for (Index j = 0; j < width; j += step) {
-                        const simd::Vec<T> weight = simd::exp(simd::load(scores + j) - base);
-                        total += weight;
-                        simd::store(scores + j, weight);
-                      }
-                      if (most > largest[i]) {
-                        const double shrink = __builtin_exp(double(largest[i]) - double(most));
-                        totals[i] *= shrink;
-                        for (Index c = 0; c < out.cols; ++c) sums[i * out.cols + c] *= shrink;
-                        largest[i] = most;
-                      }
-                      for (int l = 0; l < step; ++l) totals[i] += double(total[l]);
-                    }
-                    add_product<T>(block, row_end - row, right_side, column, width, sums + row * out.cols, out.cols);
-                  });
+  const auto add = [&](Index row, Index row_end, Index column, Index width, T* block) {
+    for (Index i = row; i < row_end; ++i) {
+      T* scores = block + (i - row) * stream_part;
+      for (Index j = 0; j < width; j += step) simd::store(scores + j, simd::load(scores + j) * scale);
+      for (Index j = width; j % step != 0; ++j) scores[j] = -T(__builtin_inf());
+      simd::Vec<T> top = simd::broadcast(-T(__builtin_inf()));
+      for (Index j = 0; j < width; j += step) {
+        const simd::Vec<T> score = simd::load(scores + j);
+        top = simd::select(score > top, score, top);
+      }
+      T most = largest[i];
+      for (int l = 0; l < step; ++l) most = top[l] > most ? top[l] : most;
+      // As long as there is nothing but -inf, all weights are 0.
+      const T base = most > -T(__builtin_inf()) ? most : T(0);
+      simd::Vec<T> total{};
+      for (Index j = 0; j < width; j += step) {
+        const simd::Vec<T> weight = simd::exp(simd::load(scores + j) - base);
+        total += weight;
+        simd::store(scores + j, weight);
+      }
+      if (most > largest[i]) {
+        const double shrink = __builtin_exp(double(largest[i]) - double(most));
+        totals[i] *= shrink;
+        for (Index c = 0; c < out.cols; ++c) sums[i * out.cols + c] *= shrink;
+        largest[i] = most;
+      }
+      for (int l = 0; l < step; ++l) totals[i] += double(total[l]);
+    }
+    add_product<T>(block, row_end - row, right_side, column, width, sums + row * out.cols, out.cols);
+  };
+  gemm::stream<T>({q.rows, k.rows, q.cols}, gemm::MultiplyAdd{}, left, right, gemm::Identity{}, gemm::Consumer<T>(add));
   for (Index i = 0; i < out.rows; ++i)
     for (Index c = 0; c < out.cols; ++c)
       if (k.rows > 0) sums[i * out.cols + c] /= totals[i];

@@ -10,10 +10,6 @@
 #include "gram/derivatives.hpp"
 
 namespace fastdl::gram::FASTDL_LEVEL {
-
-FASTDL_GRAM_TYPE(float)  // matvec of this level, also of one that only the tests compile
-FASTDL_GRAM_TYPE(double)
-
 namespace {
 
 using gemm::Index;
@@ -137,19 +133,20 @@ class RowGradients {
     const Derivative<Epilogue> derivative(epilogue);
     // Where nothing depends on the sums there are none to be taken.
     constexpr bool constant = std::is_empty_v<Derivative<Epilogue>>;
-    gemm::stream<T>({x_.rows, y_.rows, constant ? 0 : x_.cols}, rule, left, right, gemm::Identity{},
-                    [&](Index row, Index row_end, Index column, Index width, T* block) {
-                      core::Scratch scratch;
-                      T* weights = scratch.array<T>(row_end - row, stream_part);
-                      weights_.block(row, row_end, column, width, weights);
-                      if constexpr (constant) {
-                        add_rows<Feature>(weights, row, row_end, column, width);
-                      } else {
-                        for (Index i = row; i < row_end; ++i, block += stream_part, weights += stream_part)
-                          weigh(derivative, block, weights, i, column, width);
-                        add_rows<Feature>(block - (row_end - row) * stream_part, row, row_end, column, width);
-                      }
-                    });
+    const auto add = [&](Index row, Index row_end, Index column, Index width, T* block) {
+      core::Scratch scratch;
+      T* weights = scratch.array<T>(row_end - row, stream_part);
+      weights_.block(row, row_end, column, width, weights);
+      if constexpr (constant) {
+        add_rows<Feature>(weights, row, row_end, column, width);
+      } else {
+        for (Index i = row; i < row_end; ++i, block += stream_part, weights += stream_part)
+          weigh(derivative, block, weights, i, column, width);
+        add_rows<Feature>(block - (row_end - row) * stream_part, row, row_end, column, width);
+      }
+    };
+    const gemm::Extents size{x_.rows, y_.rows, constant ? 0 : x_.cols};
+    gemm::stream<T>(size, rule, left, right, gemm::Identity{}, gemm::Consumer<T>(add));
   }
 
   // A product of factors, of which each in turn is replaced by its derivative.
@@ -157,14 +154,15 @@ class RowGradients {
   void run(const SincProduct<T>& rule, const Left& left, const Right& right, const gemm::Identity&) {
     Arrays<T> arrays;
     const Padded<T> columns(transposed(y_), arrays);
-    gemm::stream<T>({x_.rows, y_.rows, 0}, gemm::MultiplyAdd{}, left, right, gemm::Identity{},
-                    [&](Index row, Index row_end, Index column, Index width, T* block) {
-                      weights_.block(row, row_end, column, width, block);
-                      core::Scratch scratch;
-                      auto* space = static_cast<Vec<T>*>(scratch.bytes(std::size_t(4 * x_.cols) * sizeof(Vec<T>)));
-                      for (Index i = row; i < row_end; ++i, block += stream_part)
-                        add_sinc(rule, block, i, columns.data + column, columns.stride, width, space);
-                    });
+    const auto add = [&](Index row, Index row_end, Index column, Index width, T* block) {
+      weights_.block(row, row_end, column, width, block);
+      core::Scratch scratch;
+      auto* space = static_cast<Vec<T>*>(scratch.bytes(std::size_t(4 * x_.cols) * sizeof(Vec<T>)));
+      for (Index i = row; i < row_end; ++i, block += stream_part)
+        add_sinc(rule, block, i, columns.data + column, columns.stride, width, space);
+    };
+    const gemm::Extents size{x_.rows, y_.rows, 0};
+    gemm::stream<T>(size, gemm::MultiplyAdd{}, left, right, gemm::Identity{}, gemm::Consumer<T>(add));
   }
 
   // out = factor (sums + own x), and for each feature over the square of its length scale

@@ -17,13 +17,6 @@
 #include "fastdl/gram.hpp"
 #include "gram/cntk_bodies.hpp"
 
-#if defined(FASTDL_HAVE_WIDE)
-namespace fastdl::gram::wide {
-void cntk(const float*, std::int64_t, const float*, std::int64_t, bool, const CntkShape&, float*);
-void cntk(const double*, std::int64_t, const double*, std::int64_t, bool, const CntkShape&, double*);
-}  // namespace fastdl::gram::wide
-#endif
-
 #define TEST_LEVEL(level) {#level, fastdl::gram::level::cntk}
 #include "levels.hpp"
 

@@ -12,13 +12,6 @@
 #include "conv/bodies.hpp"
 #include "core/threads.hpp"
 
-#if defined(FASTDL_HAVE_WIDE)
-namespace fastdl::conv::wide {
-FASTDL_CONV_TYPE(float)
-FASTDL_CONV_TYPE(double)
-}  // namespace fastdl::conv::wide
-#endif
-
 #define TEST_LEVEL(level)                  \
   {#level,                                 \
    fastdl::conv::level::direct,            \

@@ -14,13 +14,6 @@
 #include "core/threads.hpp"
 #include "gram/bodies.hpp"
 
-#if defined(FASTDL_HAVE_WIDE)
-namespace fastdl::gram::wide {
-FASTDL_GRAM_TYPE(float)
-FASTDL_GRAM_TYPE(double)
-}  // namespace fastdl::gram::wide
-#endif
-
 #define TEST_LEVEL(level) {#level, fastdl::gram::level::gram}
 #include "levels.hpp"
 

@@ -18,15 +18,6 @@
 #include "core/threads.hpp"
 #include "fastdl/conv_signal.hpp"
 
-#if defined(FASTDL_HAVE_WIDE)
-namespace fastdl::conv::wide {
-FASTDL_SIGNAL_TYPE(float)
-FASTDL_SIGNAL_TYPE(double)
-FASTDL_FFT_CORRELATE_TYPE(float)
-FASTDL_FFT_CORRELATE_TYPE(double)
-}  // namespace fastdl::conv::wide
-#endif
-
 #define TEST_LEVEL(level) \
   {#level, fastdl::conv::level::direct, fastdl::conv::level::by_transforms, fastdl::conv::level::fft_correlate}
 #include "levels.hpp"
