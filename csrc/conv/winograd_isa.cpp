@@ -159,6 +159,8 @@ class Convolution {
     for (Index c = 0; c < channels; ++c)
       for (int t = 0; t < 9; ++t)
         for (int r = 0; r < S::rows; ++r) taps[t][c * S::rows + r] = from[r][c * 9 + t];
+    T* panel = filters + part.panel(0, row, channels);
+    const Index stride = part.panel(1, 0, channels);
     for (Index at = 0; at < length; at += lanes) {
       V half[3][size];
       for (int i = 0; i < 3; ++i) {
@@ -171,11 +173,11 @@ class Convolution {
         for (int j = 0; j < 3; ++j) row_of[j] = half[j][i];
         W::filter(row_of, to);
         for (int j = 0; j < size; ++j) {
-          T* panel = filters + part.panel(i * size + j, row, channels) + at;
+          T* target = panel + (i * size + j) * stride + at;
           if (at + lanes <= length)
-            simd::store(panel, to[j]);
+            simd::store(target, to[j]);
           else
-            simd::store_first(panel, to[j], int(length - at));
+            simd::store_first(target, to[j], int(length - at));
         }
       }
     }
@@ -207,12 +209,14 @@ class Convolution {
     return {first, at_most(depth, g_.in_channels - first), g_.in_channels};
   }
 
-  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel
+  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel. Down the columns
+  // the transform is made of pixels side by side, along the rows of tiles side by side, from all strips: vectors are
+  // full however short a strip is.
   void transform_inputs(Index group, Index task, Index channel, Index end, T* inputs) const {
-    const Index count = at_most(width_, tiles_ - task * width_);
+    const Index count = at_most(width_, tiles_ - task * width_), line = width_ + lanes;
     const Index longest = at_most(across_, width_) * M + size + 5 * M * lanes;
     core::Scratch scratch;
-    T* lines = scratch.array<T>(positions, width_ + lanes);
+    T* lines = scratch.array<T>(positions, line);
     T* vertical = scratch.array<T>(size, longest);
     T* zeros = scratch.array<T>(g_.in[2] + lanes);
     for (Index i = 0; i < g_.in[2] + lanes; ++i) zeros[i] = 0;
@@ -221,17 +225,19 @@ class Convolution {
         const T* plane = x_.data + strip.image * x_.batch + (group * g_.in_channels + c) * x_.channel;
         columns(plane, strip, zeros, vertical, longest);
         for (int i = 0; i < size; ++i)
-          rows(vertical + i * longest, strip.count, lines + i * size * (width_ + lanes) + strip.offset);
+          split_row(vertical + i * longest, strip.count, lines + i * size * line + strip.offset, line);
       });
       const gemm::Stretch stretch = stretch_of(c);
-      for (int p = 0; p < positions; ++p) {
-        const T* line = lines + p * (width_ + lanes);
-        for (Index j = 0; j < count; j += S::columns) {
-          const int wide = gemm::padded<T>(int(at_most(S::columns, count - j)));
-          T* to =
-              inputs + p * inputs_stride() + stretch.first * width_ + j * stretch.depth + (c - stretch.first) * wide;
-          for (int v = 0; v < wide; v += lanes) simd::store(to + v, simd::load(line + j + v));
-        }
+      for (Index j = 0; j < count; j += S::columns) {
+        const int wide = gemm::padded<T>(int(at_most(S::columns, count - j)));
+        T* to = inputs + stretch.first * width_ + j * stretch.depth + (c - stretch.first) * wide;
+        for (int v = 0; v < wide; v += lanes)
+          for (int i = 0; i < size; ++i) {
+            V values[size], found[size];
+            for (int k = 0; k < size; ++k) values[k] = simd::load(lines + (i * size + k) * line + j + v);
+            W::input(values, found);
+            for (int k = 0; k < size; ++k) simd::store(to + (i * size + k) * inputs_stride() + v, found[k]);
+          }
       }
     }
   }
@@ -272,18 +278,16 @@ class Convolution {
     if (column < first + length) clear(column - first < 0 ? 0 : column - first, length);
   }
 
-  // The transform along a row, for all tiles of a strip: to[j] a line for every position.
-  void rows(const T* from, Index count, T* to) const {
+  // A row of a strip, a line for each of the columns that a tile sees.
+  static void split_row(const T* from, Index count, T* to, Index line) {
     V current[M], next[M];
     W::split(from, current);
     for (Index t = 0; t < count; t += lanes) {
       // The columns that a tile shares with the next one come from registers: to store the phases and to read them one
       // element further waits for the stores.
       W::split(from + (t + lanes) * M, next);
-      V values[size], found[size];
-      for (int i = 0; i < size; ++i) values[i] = i < M ? current[i] : simd::next_lanes<T>(current[i - M], next[i - M]);
-      W::input(values, found);
-      for (int i = 0; i < size; ++i) simd::store(to + i * (width_ + lanes) + t, found[i]);
+      for (int i = 0; i < M; ++i) simd::store(to + i * line + t, current[i]);
+      for (int i = M; i < size; ++i) simd::store(to + i * line + t, simd::next_lanes<T>(current[i - M], next[i - M]));
       for (int i = 0; i < M; ++i) current[i] = next[i];
     }
   }
@@ -297,63 +301,71 @@ class Convolution {
     core::Scratch scratch;
     T* products = scratch.array<T>(rows_together, positions, width_ + lanes);
     const Index stride = width_ + lanes;
+    // A stretch of channels of the inputs stays in L1 for all rows.
     for (int p = 0; p < positions; ++p)
-      for (Index r = 0; r < rows_here; r += S::rows) {
-        const gemm::Output<T> to{products + (r * positions + p) * stride, positions * stride, 1};
-        const T *panel = part.filters + part.panel(p, row + r, channels), *columns = inputs + p * inputs_stride();
-        for (Index c = 0; c < channels;) {
-          const gemm::Stretch stretch = stretch_of(c);
-          gemm::row_panel<T>(panel + c * S::rows, nullptr, columns + c * width_, stretch, to,
-                             int(at_most(S::rows, rows_here - r)), count, count, 0, gemm::MultiplyAdd{});
-          c += stretch.depth;
+      for (Index c = 0; c < channels;) {
+        const gemm::Stretch stretch = stretch_of(c);
+        const T* columns = inputs + p * inputs_stride() + c * width_;
+        for (Index r = 0; r < rows_here; r += S::rows) {
+          const T* panel = part.filters + part.panel(p, row + r, channels) + c * S::rows;
+          const gemm::Output<T> to{products + (r * positions + p) * stride, positions * stride, 1};
+          gemm::row_panel<T>(panel, nullptr, columns, stretch, to, int(at_most(S::rows, rows_here - r)), count, count,
+                             0, gemm::MultiplyAdd{});
         }
+        c += stretch.depth;
       }
+    T* pixels = scratch.array<T>(M * M, stride);
     for (Index r = 0; r < rows_here; ++r) {
       const Index channel = part.group * g_.out_channels + part.row + row + r;
-      each_strip(task, [&](const Strip& strip) {
-        transform_outputs(products + r * positions * stride + strip.offset, stride, strip, channel);
-      });
+      transform_outputs(products + r * positions * stride, count, bias_ ? bias_[channel] : T(0), pixels, stride);
+      each_strip(task, [&](const Strip& strip) { join_strip(pixels + strip.offset, stride, strip, channel); });
     }
   }
 
-  void transform_outputs(const T* products, Index stride, const Strip& strip, Index channel) {
-    const Index height = g_.out[1], width = g_.out[2];
-    const T bias = bias_ ? bias_[channel] : T(0);
-    T* plane = out_ + (strip.image * g_.groups * g_.out_channels + channel) * height * width;
+  // pixels: a line for each pixel of a tile
+  void transform_outputs(const T* products, Index count, T bias, T* pixels, Index stride) {
     V check{};  // x - x is not 0 if x is not finite
-    for (Index t = 0; t < strip.count; t += lanes) {
+    for (Index t = 0; t < count; t += lanes) {
       V half[size][M];
       for (int i = 0; i < size; ++i) {
         V values[size];
         for (int j = 0; j < size; ++j) values[j] = simd::load(products + (i * size + j) * stride + t);
         W::output(values, half[i]);
       }
-      const Index column = (strip.across + t) * M;
-      const Index wanted = at_most(at_most(lanes, strip.count - t) * M, width - column);
       for (int j = 0; j < M; ++j) {
-        V values[size];
-        V found[M];
+        V values[size], found[M];
         for (int i = 0; i < size; ++i) values[i] = half[i][j];
         W::output(values, found);
-        for (int i = 0; i < M; ++i) half[i][j] = found[i];
-      }
-      for (int i = 0; i < M && strip.down * M + i < height; ++i) {
-        T* to = plane + (strip.down * M + i) * width + column;
-        W::join(half[i]);
-        for (int j = 0; j < M; ++j) {
-          const V sum = half[i][j] + bias, value = activated<T>(sum, activation_);
-          const Index rest = wanted - j * lanes;
-          if (rest >= lanes) {
-            check += sum - sum;
-            simd::store(to + j * lanes, value);
-          } else if (rest > 0) {
-            check += simd::select(simd::first_lanes<T>(int(rest)), sum - sum, V{});
-            simd::store_first(to + j * lanes, value, int(rest));
-          }
+        for (int i = 0; i < M; ++i) {
+          const V sum = found[i] + bias, zero = sum - sum;
+          check += t + lanes <= count ? zero : simd::select(simd::first_lanes<T>(int(count - t)), zero, V{});
+          simd::store(pixels + (i * M + j) * stride + t, activated<T>(sum, activation_));
         }
       }
     }
     if (simd::any(check != V{})) __atomic_store_n(&spread_, true, __ATOMIC_RELAXED);
+  }
+
+  // From lines of pixels to rows of the image.
+  void join_strip(const T* pixels, Index stride, const Strip& strip, Index channel) {
+    const Index height = g_.out[1], width = g_.out[2];
+    T* plane = out_ + (strip.image * g_.groups * g_.out_channels + channel) * height * width;
+    for (int i = 0; i < M && strip.down * M + i < height; ++i)
+      for (Index t = 0; t < strip.count; t += lanes) {
+        const Index column = (strip.across + t) * M;
+        const Index wanted = at_most(at_most(lanes, strip.count - t) * M, width - column);
+        T* to = plane + (strip.down * M + i) * width + column;
+        V phases[M];
+        for (int j = 0; j < M; ++j) phases[j] = simd::load(pixels + (i * M + j) * stride + t);
+        W::join(phases);
+        for (int j = 0; j < M; ++j) {
+          const Index rest = wanted - j * lanes;
+          if (rest >= lanes)
+            simd::store(to + j * lanes, phases[j]);
+          else if (rest > 0)
+            simd::store_first(to + j * lanes, phases[j], int(rest));
+        }
+      }
   }
 
   const Geometry& g_;
