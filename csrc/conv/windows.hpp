@@ -403,7 +403,16 @@ struct TurnedWindows : WindowsOf<T> {
   // Stride 0: any, one by one.
   template <int Stride>
   void pack(Index first, int count, Index pixel_number, Index depth, int width, T* panel) const {
-    const Index columns = g.taps();
+    struct Column {
+      Tap tap;
+      Index offset;
+    } list[gemm::Shape<T>::columns];
+    for (int j = 0; j < width; ++j) {
+      const Index column = first + at_most(j, count - 1);
+      list[j].tap = taps[column % g.taps()];
+      list[j].offset = list[j].tap.offset + column / g.taps() * x.channel;
+    }
+    const T* data = this->data();
     Pixel pixel(g, pixel_number);
     for (Index p = 0; p < depth; pixel.next_row(g)) {
       Index at[axes];
@@ -413,10 +422,9 @@ struct TurnedWindows : WindowsOf<T> {
         Index begin[step], stop[step];  // pixels of the run whose tap is in the image
         bool whole = Stride != 0, near_end = Stride == 0;
         for (int i = 0; i < step; ++i) {
-          const Index column = first + at_most(v + i, count - 1);
-          const Tap& tap = taps[column % columns];
-          const Index offset = corner_offset + tap.offset + column / columns * x.channel;
-          from[i] = this->data() + offset;
+          const Tap& tap = list[v + i].tap;
+          const Index offset = corner_offset + list[v + i].offset;
+          from[i] = data + offset;
           if constexpr (Stride != 0) {
             this->template columns_inside<Stride>(at[2] + tap.shift[2], begin[i], stop[i]);
             near_end |= !this->template within<Stride>(offset, offset + (run - 1) / step * step * Stride);
