@@ -11,29 +11,44 @@
 namespace fastdl::conv {
 namespace {
 
-// What an algorithm costs, in multiply-adds of the direct one. Winograd's by tiles of m x m: its products, which run at
-// the same rate; the transforms of the input, of the output and of the filters.
-double winograd_cost(const Geometry& g, int m) {
-  const double positions = double((m + 2) * (m + 2));
-  const double tiles = double(g.batch) * std::ceil(double(g.out[1]) / m) * std::ceil(double(g.out[2]) / m);
+// What an algorithm costs, in multiply-adds at full speed; the constants are measured (docs/conv.md). Vectors of pixels
+// or tiles are as full as they are, and filters are packed or transformed whatever there is to convolve.
+Index filled(Index n) { return (n + 15) / 16 * 16; }
+
+double direct_cost(const Geometry& g) {
+  const double weights = double(g.groups * g.in_channels) * double(g.out_channels) * double(g.taps());
+  return weights * (1.1 * double(filled(g.batch * g.pixels())) + 60);
+}
+
+// By tiles of m x m: their products, the transforms of input and output, and those of the filters.
+double winograd_cost(const Geometry& g, Index m) {
+  const Index tiles = g.batch * ((g.out[1] + m - 1) / m) * ((g.out[2] + m - 1) / m);
   const double in = double(g.in_channels), out = double(g.out_channels);
-  return double(g.groups) * positions * (tiles * (in * out + 8 * in + 8 * out) + 4 * in * out);
+  const double products = in * out * (1.5 * double(filled(tiles)) + 30), transforms = 16 * (in + out) * double(tiles);
+  return double(g.groups * (m + 2) * (m + 2)) * (products + transforms);
 }
 
-// The side of the tiles, or 0 for the direct algorithm. With few channels the error of F(4 x 4) is too large a multiple
-// of the direct one's (docs/conv.md).
+// The side of the tiles, or 0 for another algorithm. With few channels the error of F(4 x 4) is too large a multiple of
+// the direct one's, and F(2 x 2) gains nothing (docs/conv.md).
 int winograd_tile(const Geometry& g, bool forced) {
-  if (!winograd_fits(g)) return 0;
-  const double direct =
-      double(g.batch) * double(g.groups * g.in_channels) * double(g.out_channels) * double(g.pixels()) * 9;
+  const bool many = g.in_channels >= 16;
+  if (!winograd_fits(g) || (!many && !forced)) return 0;
   const double two = winograd_cost(g, 2), four = winograd_cost(g, 4);
-  const bool accurate = g.in_channels >= 16;
-  if (!forced && direct <= two && (direct <= four || !accurate)) return 0;
-  return accurate && four <= two ? 4 : 2;
+  const bool use_four = many && four <= two;
+  return forced || (use_four ? four : two) < direct_cost(g) ? (use_four ? 4 : 2) : 0;
 }
 
-// One channel a group, unless there is but one group, whose output channels a product takes together.
-bool depthwise_fits(const Geometry& g) { return g.in_channels == 1 && g.groups > 1; }
+// Whether few channels are better convolved plane by plane than by a product over windows: one channel a group; few
+// channels, if rows fill the vectors or there are few filters; or few filters, if their planes need no rearranging.
+template <class T>
+bool planes_fit(const Geometry& g) {
+  if (g.lower[2] < 0) return false;
+  if (g.in_channels == 1 && g.groups > 1) return true;
+  const Index bytes = g.in_channels * g.in[0] * g.in[1] * (g.lower[2] + g.in[2] + 32) * Index(sizeof(T));
+  if (g.taps() == 1 || bytes > Index{8} << 20) return false;
+  const bool full = 4 * g.out[2] >= 3 * filled(g.out[2]), few_filters = g.out_channels <= 16;
+  return g.in_channels <= 4 ? full || few_filters : few_filters && g.stride[2] == 1;
+}
 
 // The position in [0, n) that stands for one outside, or -1 for none.
 Index mapped(Index i, Index n, fastdl_padding padding) {
@@ -118,7 +133,6 @@ bool winograd_fits(const Geometry& g) {
 template <class T>
 int tile_of(const Geometry& g, const Weights<T>& w, fastdl_conv_algorithm algorithm) {
   if (algorithm == FASTDL_CONV_DIRECT || algorithm == FASTDL_CONV_FFT || g.in_channels == 0) return 0;
-  if (algorithm == FASTDL_CONV_AUTO && depthwise_fits(g)) return 0;
   if (w.filters && winograd_fits(g)) return w.tile;
   return winograd_tile(g, algorithm == FASTDL_CONV_WINOGRAD);
 }
@@ -127,15 +141,15 @@ template <class T>
 void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, Activation activation,
              fastdl_conv_algorithm algorithm, T* out) {
   if (empty(g)) return;
-  if (algorithm != FASTDL_CONV_WINOGRAD && depthwise_fits(g)) {
-    FASTDL_DISPATCH(depthwise(g, x, w.plain, bias, activation, out));
-    return;
-  }
   const int tile = tile_of(g, w, algorithm);
   if (tile && x.axis[2] == 1) {
     bool finite = true;
     FASTDL_DISPATCH(winograd(g, x, w.plain, tile == w.tile ? w.filters : nullptr, bias, activation, tile, out, finite));
     if (finite) return;  // else once more, without what the transforms spread
+  }
+  if (planes_fit<T>(g)) {
+    FASTDL_DISPATCH(planes(g, x, w.plain, bias, activation, out));
+    return;
   }
   join_axes(g, x);
   FASTDL_DISPATCH(direct(g, x, w.plain, bias, activation, out));

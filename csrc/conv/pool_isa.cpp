@@ -1,6 +1,4 @@
 // Pooling and its gradients, compiled once per instruction-set level. A task is a plane: one channel of one image.
-#include <type_traits>
-
 #include "conv/bodies.hpp"
 #include "conv/plane.hpp"
 #include "core/threads.hpp"
@@ -35,20 +33,18 @@ template <class T, class Combine, class Finish>
 void pool_plane(const Geometry& g, const Plane<T>& plane, T start, T* to, const Combine& combine,
                 const Finish& finish) {
   constexpr int lanes = simd::lanes<T>;
-  with_stride(g.stride[2], [&](auto stride) {
-    each_row(g, [&](Index pixel, Index od, Index oh) {
-      for (Index ow = 0; ow < g.out[2]; ow += lanes) {
-        simd::Vec<T> value = simd::broadcast(start);
-        Index rows = 0;
-        each_row_of_taps(g, od, oh, [&](Index d, Index h, Index) {
-          const T* row = plane.row(d, h) + ow * g.stride[2];
-          for (Index q = 0; q < g.kernel[2]; ++q) value = combine(value, load_strided<stride>(row + q, g.stride[2]));
-          ++rows;
-        });
-        const int count = int(at_most(lanes, g.out[2] - ow));
-        simd::store_first(to + pixel + ow, finish(value, rows, ow), count);
-      }
-    });
+  each_row(g, [&](Index pixel, Index od, Index oh) {
+    for (Index ow = 0; ow < g.out[2]; ow += lanes) {
+      simd::Vec<T> value = simd::broadcast(start);
+      Index rows = 0;
+      each_row_of_taps(g, od, oh, [&](Index d, Index h, Index) {
+        const T* row = plane.row(d, h) + ow;
+        for (Index q = 0; q < g.kernel[2]; ++q) value = combine(value, simd::load(row + plane.tap(q)));
+        ++rows;
+      });
+      const int count = int(at_most(lanes, g.out[2] - ow));
+      simd::store_first(to + pixel + ow, finish(value, rows, ow), count);
+    }
   });
 }
 

@@ -54,6 +54,14 @@ CASES = (
     ((1, 4, 5, 5, 5), (4, 2, 2, 2, 2), {"groups": 2, "padding": "same"}),
     ((1, 2, 7, 6, 8), (2, 2, 2, 3, 2), {"dilation": (2, 1, 3), "padding": (1, 0, 2), "stride": 2}),
     ((1, 3, 4, 4, 4), (3, 1, 3, 3, 3), {"groups": 3, "padding": "full"}),
+    # many channels for few filters, few for many, and neither
+    ((1, 20, 9, 40), (5, 20, 3, 5), {"padding": 2, "bias": True}),
+    ((2, 3, 9, 70), (20, 3, 3, 3), {"padding": 1, "stride": (1, 3)}),
+    ((1, 7, 12, 33), (19, 7, 3, 2), {"padding": 1, "stride": 2, "bias": True}),
+    ((1, 6, 20), (18, 6, 3), {"padding": 1}),
+    # a margin wider than the window: the input gradient drops what lies in it
+    ((2, 5, 9, 10), (5, 1, 3, 3), {"padding": 4, "groups": 5}),
+    ((1, 2, 7, 9), (3, 2, 3, 3), {"padding": 5, "bias": True}),
 )
 
 

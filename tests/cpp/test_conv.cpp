@@ -15,7 +15,7 @@
 #define TEST_LEVEL(level)                  \
   {#level,                                 \
    fastdl::conv::level::direct,            \
-   fastdl::conv::level::depthwise,         \
+   fastdl::conv::level::planes,            \
    fastdl::conv::level::winograd,          \
    fastdl::conv::level::winograd_filters,  \
    fastdl::conv::level::weights,           \
@@ -39,7 +39,7 @@ template <class T>
 struct Level {
   std::string name;
   void (*direct)(const Geometry&, const Images<const T>&, const T*, const T*, Activation, T*);
-  void (*depthwise)(const Geometry&, const Images<const T>&, const T*, const T*, Activation, T*);
+  void (*planes)(const Geometry&, const Images<const T>&, const T*, const T*, Activation, T*);
   void (*winograd)(const Geometry&, const Images<const T>&, const T*, const T*, const T*, Activation, int, T*, bool&);
   void (*winograd_filters)(const Geometry&, const T*, int, T*);
   void (*weights)(const Geometry&, const Images<const T>&, const T*, T*);
@@ -177,9 +177,9 @@ void test_convolution(const Level<T>& level, const Geometry& g, int kind) {
   };
   level.direct(g, x.images, w.data(), bias.data(), activation, out.data());
   check("direct", allowed<T>(terms));
-  if (g.in_channels == 1) {
-    level.depthwise(g, x.images, w.data(), bias.data(), activation, out.data());
-    check("depthwise", allowed<T>(terms));
+  if (g.lower[2] >= 0) {
+    level.planes(g, x.images, w.data(), bias.data(), activation, out.data());
+    check("planes", allowed<T>(terms));
   }
   if (g.kernel[0] * g.stride[0] * g.in[0] == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 &&
       g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && x.images.axis[2] == 1)
