@@ -42,7 +42,7 @@ int winograd_tile(const Geometry& g, bool forced) {
 // channels, if rows fill the vectors or there are few filters; or few filters, if their planes need no rearranging.
 template <class T>
 bool planes_fit(const Geometry& g) {
-  if (g.lower[2] < 0) return false;
+  if (g.lower[2] < 0 || g.in_channels == 0) return false;
   if (g.in_channels == 1 && g.groups > 1) return true;
   const Index bytes = g.in_channels * g.in[0] * g.in[1] * (g.lower[2] + g.in[2] + 32) * Index(sizeof(T));
   if (g.taps() == 1 || bytes > Index{8} << 20) return false;

@@ -1,5 +1,5 @@
-// One plane of an image with room on all sides of its rows, so that kernels that go over it pixel by pixel need no
-// masks: convolution of few channels, and pooling.
+// One plane of an image with its surroundings, so that kernels that go over it pixel by pixel need no masks:
+// convolution of few channels, and pooling.
 #pragma once
 
 #include "conv/geometry.hpp"
@@ -10,9 +10,9 @@
 namespace fastdl::conv {
 namespace {
 
-// Rows of the plane, with `fill` before and behind; behind, as far as vectors of outputs reach. With a stride, the
-// columns that windows begin at lie side by side, then those one further, and so on: the pixels that a tap sees are
-// always neighbours.
+// All that windows see, `fill` where the image does not reach, and along rows as far as vectors of outputs go. With a
+// stride along rows, the columns that windows begin at lie side by side, then those one further, and so on: what a tap
+// sees for neighbouring outputs are always neighbours.
 template <class T>
 class Plane {
  public:
@@ -22,35 +22,52 @@ class Plane {
     const Index step = g.stride[2], last = (g.kernel[2] - 1) * g.dilation[2], end = g.lower[2] + g.in[2];
     const Index reach = gemm::round_up(g.out[2], lanes) + last / step, needed = gemm::divide_up(end, step);
     width_ = reach > needed ? reach : needed;
-    Index* places = scratch.array<Index>(g.kernel[2]);
-    for (Index q = 0; q < g.kernel[2]; ++q) places[q] = place(q * g.dilation[2]);
+    for (int a = 0; a < 2; ++a) rows_[a] = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1;
+    Index* places = scratch.array<Index>(g.taps());
+    for (Index t = 0; t < g.taps(); ++t) {
+      const Index q = t % g.kernel[2], j = t / g.kernel[2] % g.kernel[1], i = t / g.kernel[2] / g.kernel[1];
+      places[t] = (i * g.dilation[0] * rows_[1] + j * g.dilation[1]) * width_ * step + place(q * g.dilation[2]);
+    }
     places_ = places;
-    data_ = scratch.array<T>(g.in[0] * g.in[1], width_ * step);
-    for (Index r = 0; r < g.in[0] * g.in[1] * step; ++r) {
-      T* to = data_ + r * width_;
-      for (Index i = 0; i < columns_before(g.lower[2], r % step); ++i) to[i] = fill;
-      for (Index i = columns_before(end, r % step); i < width_; ++i) to[i] = fill;
+    data_ = scratch.array<T>(rows_[0] * rows_[1], width_ * step);
+    for (Index phase = 0; phase < step; ++phase) {
+      const Index before = columns_before(g.lower[2], phase), behind = columns_before(end, phase);
+      for (Index d = 0; d < rows_[0]; ++d)
+        for (Index h = 0; h < rows_[1]; ++h) {
+          const bool there = in_image(d, h);
+          T* to = row(d, h) + phase * width_;
+          for (Index i = 0; i < (there ? before : width_); ++i) to[i] = fill;
+          for (Index i = there ? behind : width_; i < width_; ++i) to[i] = fill;
+        }
     }
   }
 
+  // The image, which takes the same places each time.
   void fill(const T* from, const Index (&stride)[axes]) {
-    for (Index d = 0; d < g_->in[0]; ++d)
-      for (Index h = 0; h < g_->in[1]; ++h)
-        fill_row(from + d * stride[0] + h * stride[1], stride[2], const_cast<T*>(row(d, h)));
+    for (Index d = 0; d < rows_[0]; ++d)
+      for (Index h = 0; h < rows_[1]; ++h)
+        if (in_image(d, h))
+          fill_row(from + (d - g_->lower[0]) * stride[0] + (h - g_->lower[1]) * stride[1], stride[2], row(d, h));
   }
 
-  const T* row(Index d, Index h) const { return data_ + (d * g_->in[1] + h) * width_ * g_->stride[2]; }
-
-  // Where in a row tap q of pixel 0 lies; that of pixel n is n further.
-  Index tap(Index q) const { return places_[q]; }
+  // Where the windows of a row of outputs begin; tap(t) further is what they have at tap t.
+  const T* at(Index od, Index oh) const {
+    return data_ + (od * g_->stride[0] * rows_[1] + oh * g_->stride[1]) * width_ * g_->stride[2];
+  }
+  Index tap(Index t) const { return places_[t]; }
 
  private:
+  bool in_image(Index d, Index h) const {
+    return d >= g_->lower[0] && d < g_->lower[0] + g_->in[0] && h >= g_->lower[1] && h < g_->lower[1] + g_->in[1];
+  }
+
+  T* row(Index d, Index h) { return data_ + (d * rows_[1] + h) * width_ * g_->stride[2]; }
+
   // How many columns before `end` are `phase` further than where a window may begin.
   Index columns_before(Index end, Index phase) const {
     return end > phase ? gemm::divide_up(end - phase, g_->stride[2]) : 0;
   }
 
-  // Of a column of the padded row.
   Index place(Index column) const { return column % g_->stride[2] * width_ + column / g_->stride[2]; }
 
   void fill_row(const T* from, Index stride, T* to) {
@@ -75,7 +92,7 @@ class Plane {
 
   const Geometry* g_;
   const Index* places_;
-  Index width_;
+  Index width_, rows_[2];
   T* data_;
 };
 

@@ -9,34 +9,13 @@
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {
 
-// Filters computed together, and vectors of pixels with them: accumulators for most of the registers.
-inline constexpr int most_filters = gemm::Shape<float>::vectors == 4 ? 8 : 4;
-inline constexpr int most_vectors = 3;
+using gemm::at_most;
+using gemm::divide_up;
 
-// sums[f][pixel] of Filters filters, whose weights lie side by side for every channel and tap
-template <int Filters, int Vectors, class T>
-FASTDL_INLINE void strip(const Geometry& g, const Plane<T>* planes, const T* w, Index od, Index oh, Index ow, T* sums) {
-  constexpr int lanes = simd::lanes<T>;
-  simd::Vec<T> acc[Filters][Vectors] = {};
-  for (Index c = 0; c < g.in_channels; ++c, w += g.taps() * Filters)
-    each_row_of_taps(g, od, oh, [&](Index d, Index h, Index tap) {
-      const T *row = planes[c].row(d, h) + ow, *weight = w + tap * Filters;
-      for (Index q = 0; q < g.kernel[2]; ++q, weight += Filters) {
-        const T* from = row + planes[c].tap(q);
-        simd::Vec<T> pixels[Vectors];
-#pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) pixels[v] = simd::load(from + v * lanes);
-#pragma GCC unroll 8
-        for (int f = 0; f < Filters; ++f)
-#pragma GCC unroll 4
-          for (int v = 0; v < Vectors; ++v) acc[f][v] = simd::fma(pixels[v], simd::broadcast(weight[f]), acc[f][v]);
-      }
-    });
-#pragma GCC unroll 8
-  for (int f = 0; f < Filters; ++f)
-#pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) simd::store(sums + (f * most_vectors + v) * lanes, acc[f][v]);
-}
+// Filters computed together, and with so many filters so many vectors of pixels: accumulators for most of the
+// registers.
+inline constexpr int most_filters = gemm::Shape<float>::vectors == 4 ? 8 : 4;
+constexpr int vectors_with(int filters) { return filters == 1 ? 8 : 3 * most_filters / filters; }
 
 template <class T>
 class Convolution {
@@ -44,73 +23,127 @@ class Convolution {
 
  public:
   Convolution(const Geometry& g, const Images<const T>& x, const T* bias, Activation activation, T* out)
-      : g_(g), x_(x), bias_(bias), activation_(activation), out_(out) {}
+      : g_(g), x_(x), bias_(bias), activation_(activation), out_(out), terms_(g.in_channels * g.taps()) {}
 
   void run(const T* w) const {
-    const Index block = g_.out_channels == 1                ? 1
-                        : g_.out_channels <= most_filters / 2 ? most_filters / 2
-                                                              : most_filters;
-    const Index blocks = gemm::divide_up(g_.out_channels, block), each = g_.in_channels * g_.taps();
+    constexpr int half = most_filters / 2;
+    const Index block = g_.out_channels == 1 ? 1 : g_.out_channels <= half ? half : most_filters;
+    const Index blocks = divide_up(g_.out_channels, block);
     core::Scratch scratch;
-    T* filters = scratch.array<T>(g_.groups * blocks, each * block);
+    // For every term the weights of a block side by side.
+    T* filters = scratch.array<T>(g_.groups * blocks, terms_ * block);
     for (Index i = 0; i < g_.groups * blocks; ++i)
-      for (Index k = 0; k < each; ++k)
+      for (Index k = 0; k < terms_; ++k)
         for (Index f = 0; f < block; ++f) {
           const Index filter = i % blocks * block + f;
-          filters[(i * each + k) * block + f] =
-              filter < g_.out_channels ? w[(i / blocks * g_.out_channels + filter) * each + k] : T(0);
+          filters[(i * terms_ + k) * block + f] =
+              filter < g_.out_channels ? w[(i / blocks * g_.out_channels + filter) * terms_ + k] : T(0);
         }
     const Index images = g_.batch * g_.groups;
-    const double work = double(images * g_.out_channels) * double(g_.pixels() * each);
+    const double work = double(images * g_.out_channels) * double(g_.pixels() * terms_);
     const int threads = work < 1e6 ? 1 : core::thread_count();
-    // Where images do not give every thread some tasks, blocks of filters do.
-    const Index split = images >= 4 * threads ? 1 : gemm::at_most(blocks, gemm::divide_up(4 * threads, images));
-    core::parallel_for(images * split, threads, [&](Index task) {
-      const Index image = task / split, first = blocks * (task % split) / split;
-      const Index end = blocks * (task % split + 1) / split;
-      const T* of_group = filters + image % g_.groups * blocks * each * block;
+    // Several images a task, which then makes its planes once; where they do not give every thread some tasks, blocks
+    // of filters do.
+    const Index wanted = 8 * threads, together = images < 2 * wanted ? 1 : at_most(16, images / wanted);
+    const Index split = images >= wanted ? 1 : at_most(blocks, divide_up(wanted, images));
+    const Index tasks = divide_up(images, together);
+    core::parallel_for(tasks * split, threads, [&](Index task) {
+      const Index part = task % split, image = task / split * together;
+      const Part of_task{image, at_most(image + together, images), blocks * part / split, blocks * (part + 1) / split};
       if (block == 1)
-        some<1>(image, of_group, first, end);
-      else if (block < most_filters)
-        some<most_filters / 2>(image, of_group, first, end);
+        some<1>(of_task, filters, blocks);
+      else if (block == half)
+        some<half>(of_task, filters, blocks);
       else
-        some<most_filters>(image, of_group, first, end);
+        some<most_filters>(of_task, filters, blocks);
     });
   }
 
  private:
-  // Blocks [first, end) of a group of one image, which are numbered together.
+  struct Part {
+    Index image, image_end;  // all groups of all images are numbered through
+    Index block, block_end;  // of filters
+  };
+
+  // A vector of pixels: where its windows begin in a plane, and where its outputs lie.
+  struct Unit {
+    Index offset, pixel;
+    int count;
+  };
+
+  // All of them, row by row, and the last one again and again for `more`.
+  const Unit* units_of(const Plane<T>& plane, Index more, Index& count, core::Scratch& scratch) const {
+    const Index rows = g_.out[0] * g_.out[1], across = divide_up(g_.out[2], lanes);
+    count = rows * across;
+    Unit* units = scratch.array<Unit>(count + more);
+    Unit* unit = units;
+    for (Index d = 0; d < g_.out[0]; ++d)
+      for (Index h = 0; h < g_.out[1]; ++h)
+        for (Index w = 0; w < g_.out[2]; w += lanes)
+          *unit++ = {plane.at(d, h) - plane.at(0, 0) + w, (d * g_.out[1] + h) * g_.out[2] + w,
+                     int(at_most(lanes, g_.out[2] - w))};
+    for (Index i = 0; i < more; ++i) unit[i] = unit[-1];
+    return units;
+  }
+
   template <int Filters>
-  void some(Index image, const T* filters, Index first, Index end) const {
+  void some(const Part& part, const T* filters, Index blocks) const {
+    constexpr int vectors = vectors_with(Filters);
     core::Scratch scratch;
     auto* planes = static_cast<Plane<T>*>(scratch.bytes(std::size_t(g_.in_channels) * sizeof(Plane<T>)));
-    const Index group = image % g_.groups;
-    const T* from = x_.data + image / g_.groups * x_.batch + group * g_.in_channels * x_.channel;
+    const T** term = scratch.array<const T*>(terms_);  // that of the first pixel
     for (Index c = 0; c < g_.in_channels; ++c) {
       planes[c] = Plane<T>(g_, T(0), scratch);
-      planes[c].fill(from + c * x_.channel, x_.axis);
+      for (Index t = 0; t < g_.taps(); ++t) term[c * g_.taps() + t] = planes[c].at(0, 0) + planes[c].tap(t);
     }
-    for (Index od = 0; od < g_.out[0]; ++od)
-      for (Index oh = 0; oh < g_.out[1]; ++oh)
-        for (Index block = first; block < end; ++block) {
-          const T* of_block = filters + block * g_.in_channels * g_.taps() * Filters;
-          for (Index ow = 0; ow < g_.out[2]; ow += most_vectors * lanes) {
-            T sums[Filters * most_vectors * lanes];
-            const Index count = gemm::at_most(most_vectors * lanes, g_.out[2] - ow);
-            if (count <= lanes)
-              strip<Filters, 1>(g_, planes, of_block, od, oh, ow, sums);
-            else if (count <= 2 * lanes)
-              strip<Filters, 2>(g_, planes, of_block, od, oh, ow, sums);
-            else
-              strip<Filters, most_vectors>(g_, planes, of_block, od, oh, ow, sums);
-            const Index place = (od * g_.out[1] + oh) * g_.out[2] + ow;
-            for (int f = 0; f < Filters && block * Filters + f < g_.out_channels; ++f) {
-              const Index channel = group * g_.out_channels + block * Filters + f;
-              finish_pixels(sums + f * most_vectors * lanes, count, bias_ ? bias_[channel] : T(0), activation_,
-                            out_ + (image / g_.groups * g_.groups * g_.out_channels + channel) * g_.pixels() + place);
+    Index count;
+    const Unit* units = units_of(planes[0], vectors, count, scratch);
+    for (Index image = part.image; image < part.image_end; ++image) {
+      const Index group = image % g_.groups, number = image / g_.groups;
+      const T* from = x_.data + number * x_.batch + group * g_.in_channels * x_.channel;
+      for (Index c = 0; c < g_.in_channels; ++c) planes[c].fill(from + c * x_.channel, x_.axis);
+      for (Index block = part.block; block < part.block_end; ++block) {
+        const T* w = filters + (group * blocks + block) * terms_ * Filters;
+        const Index channel = group * g_.out_channels + block * Filters;
+        const int real = int(at_most(Filters, g_.out_channels - block * Filters));
+        T* to = out_ + (number * g_.groups * g_.out_channels + channel) * g_.pixels();
+        for (Index u = 0; u < count; u += vectors) {
+          simd::Vec<T> sums[Filters][vectors];
+          add_terms<Filters, vectors>(w, term, units + u, sums);
+          for (int f = 0; f < real; ++f)
+            for (int v = 0; v < vectors && u + v < count; ++v) {
+              const Unit& unit = units[u + v];
+              const simd::Vec<T> sum = bias_ ? sums[f][v] + bias_[channel + f] : sums[f][v];
+              const simd::Vec<T> value = activated<T>(sum, activation_);
+              if (unit.count == lanes)
+                simd::store(to + f * g_.pixels() + unit.pixel, value);
+              else
+                simd::store_first(to + f * g_.pixels() + unit.pixel, value, unit.count);
             }
-          }
         }
+      }
+    }
+  }
+
+  template <int Filters, int Vectors>
+  FASTDL_INLINE void add_terms(const T* w, const T* const* term, const Unit* units,
+                               simd::Vec<T> (&sums)[Filters][Vectors]) const {
+    Index offset[Vectors];
+    for (int v = 0; v < Vectors; ++v) offset[v] = units[v].offset;
+    simd::Vec<T> acc[Filters][Vectors] = {};
+    for (Index k = 0; k < terms_; ++k, w += Filters) {
+      const T* from = term[k];
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) {
+        const simd::Vec<T> pixels = simd::load(from + offset[v]);
+#pragma GCC unroll 8
+        for (int f = 0; f < Filters; ++f) acc[f][v] = simd::fma(pixels, simd::broadcast(w[f]), acc[f][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int f = 0; f < Filters; ++f)
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) sums[f][v] = acc[f][v];
   }
 
   const Geometry& g_;
@@ -118,6 +151,7 @@ class Convolution {
   const T* bias_;
   Activation activation_;
   T* out_;
+  Index terms_;  // of a sum
 };
 
 }  // namespace

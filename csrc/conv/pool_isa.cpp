@@ -34,14 +34,12 @@ void pool_plane(const Geometry& g, const Plane<T>& plane, T start, T* to, const 
                 const Finish& finish) {
   constexpr int lanes = simd::lanes<T>;
   each_row(g, [&](Index pixel, Index od, Index oh) {
+    Index rows = 0;
+    each_row_of_taps(g, od, oh, [&](Index, Index, Index) { ++rows; });
     for (Index ow = 0; ow < g.out[2]; ow += lanes) {
       simd::Vec<T> value = simd::broadcast(start);
-      Index rows = 0;
-      each_row_of_taps(g, od, oh, [&](Index d, Index h, Index) {
-        const T* row = plane.row(d, h) + ow;
-        for (Index q = 0; q < g.kernel[2]; ++q) value = combine(value, simd::load(row + plane.tap(q)));
-        ++rows;
-      });
+      const T* from = plane.at(od, oh) + ow;
+      for (Index t = 0; t < g.taps(); ++t) value = combine(value, simd::load(from + plane.tap(t)));
       const int count = int(at_most(lanes, g.out[2] - ow));
       simd::store_first(to + pixel + ow, finish(value, rows, ow), count);
     }

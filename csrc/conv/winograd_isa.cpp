@@ -209,9 +209,9 @@ class Convolution {
     return {first, at_most(depth, g_.in_channels - first), g_.in_channels};
   }
 
-  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel. Down the columns
-  // the transform is made of pixels side by side, along the rows of tiles side by side, from all strips: vectors are
-  // full however short a strip is.
+  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel. Down the
+  // columns the transform is made of pixels side by side, along the rows of tiles side by side, from all strips:
+  // vectors are full however short a strip is.
   void transform_inputs(Index group, Index task, Index channel, Index end, T* inputs) const {
     const Index count = at_most(width_, tiles_ - task * width_), line = width_ + lanes;
     const Index longest = at_most(across_, width_) * M + size + 5 * M * lanes;
