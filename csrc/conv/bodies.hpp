@@ -7,21 +7,18 @@
 namespace fastdl::conv {
 
 // direct:    out = activation(bias + w applied to x), out (batch, channels, pixels) contiguous, w (out, in, taps) of
-// all
-//            groups; bias may be null
-// planes: the same, for few input channels a group, but not none
+//            all groups; bias may be null
+// planes:    the same, for few input channels a group, but not none
 // winograd:  the same, for 3 x 3 filters of stride and dilation 1, by tiles of m x m, m = 2 or 4; rows of x are
-// contiguous.
-//            finite becomes false if a value of out is not finite: the transforms spread those over their tile
+//            contiguous. finite becomes false if a value of out is not: the transforms spread those over their tile
 // winograd_filters: transformed filters, groups x (m + 2)^2 x (out_channels, rounded up to 6, x in_channels and 16
-// more), which
-//            winograd may be given, or null. They are the same at every level
+//            more). They are the same at every level
 // weights:   the gradient with respect to w, from that with respect to the output, which lies as the output does
 // *_pool:    of the channels of x, out contiguous (dilation 1, groups 1, in_channels all channels); indices may be null
 #define FASTDL_CONV_TYPE(T)                                                                                           \
   void direct(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out); \
   void planes(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out); \
-  void winograd(const Geometry& g, const Images<const T>& x, const T* w, const T* filters, const T* bias,             \
+  void winograd(const Geometry& g, const Images<const T>& x, const WinogradFilters<T>& w, const T* bias,              \
                 Activation activation, int m, T* out, bool& finite);                                                  \
   void winograd_filters(const Geometry& g, const T* w, int m, T* to);                                                 \
   void weights(const Geometry& g, const Images<const T>& x, const T* grad, T* dw);                                    \

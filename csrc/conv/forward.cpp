@@ -144,7 +144,8 @@ void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, 
   const int tile = tile_of(g, w, algorithm);
   if (tile && x.axis[2] == 1) {
     bool finite = true;
-    FASTDL_DISPATCH(winograd(g, x, w.plain, tile == w.tile ? w.filters : nullptr, bias, activation, tile, out, finite));
+    FASTDL_DISPATCH(
+        winograd(g, x, {w.plain, tile == w.tile ? w.filters : nullptr}, bias, activation, tile, out, finite));
     if (finite) return;  // else once more, without what the transforms spread
   }
   if (planes_fit<T>(g)) {

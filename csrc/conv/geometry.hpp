@@ -29,6 +29,15 @@ struct Images {
   Index axis[axes];
 };
 
+// 3 x 3 filters for Winograd's algorithm: plain ones, (out, in, taps), or transformed ones. Turned ones lie as the
+// opposite convolution has them, (in, out, taps from the last to the first).
+template <class T>
+struct WinogradFilters {
+  const T* plain;
+  const T* transformed = nullptr;
+  bool turned = false;
+};
+
 // Elements between the positions of Winograd's transformed filters, beside the filters themselves.
 inline constexpr Index winograd_apart = 16;
 

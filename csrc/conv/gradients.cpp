@@ -37,14 +37,38 @@ Taps taps_of_phase(const Geometry& g, int a, Index phase) {
   return taps;
 }
 
+// turned[c][o] = the taps of w[o][c] that meet a phase, from the last to the first. A block of channels at a time, so
+// that filters are read in long pieces.
+template <class T>
+void turn_filters(const Geometry& g, const Geometry& inner, const Taps (&taps)[axes], const T* w, T* turned) {
+  constexpr Index block = 16;
+  const Index outputs = g.out_channels, inputs = g.in_channels, count = inner.taps();
+  const Index blocks = (inputs + block - 1) / block;
+  if (inner.in_channels == 0) return;
+  core::Scratch scratch;
+  Index* order = scratch.array<Index>(count);
+  const auto tap = [&](int a, Index t) { return taps[a].first + (taps[a].count - 1 - t) * taps[a].step; };
+  for (Index t = 0; t < count; ++t) {
+    const Index k = t % taps[2].count, j = t / taps[2].count % taps[1].count, i = t / taps[2].count / taps[1].count;
+    order[t] = (tap(0, i) * g.kernel[1] + tap(1, j)) * g.kernel[2] + tap(2, k);
+  }
+  core::parallel_for(g.groups * blocks, core::thread_count(), [&](Index task) {
+    const Index group = task / blocks, first = task % blocks * block, end = std::min(first + block, inputs);
+    for (Index o = 0; o < outputs; ++o)
+      for (Index c = first; c < end; ++c) {
+        const T* from = w + ((group * outputs + o) * inputs + c) * g.taps();
+        T* to = turned + ((group * inputs + c) * outputs + o) * count;
+        for (Index t = 0; t < count; ++t) to[t] = from[order[t]];
+      }
+  });
+}
+
 // The gradient with respect to the input is a convolution of `grad` with the filters turned round and their channels
 // changed; with a stride, one for each of the places within it, with the taps that meet it.
 template <class T>
 void input_gradient(const Geometry& g, const T* w, const T* grad, const T* bias, T* dx) {
   const Index outputs = g.out_channels, inputs = g.in_channels, channels = g.groups * inputs;
   const Index phases = g.stride[0] * g.stride[1] * g.stride[2];
-  core::Scratch scratch;
-  T* turned = scratch.array<T>(g.groups * inputs * outputs, g.taps());
   for (Index phase = 0; phase < phases; ++phase) {
     const Index place[axes] = {phase / (g.stride[1] * g.stride[2]), phase / g.stride[2] % g.stride[1],
                                phase % g.stride[2]};
@@ -65,25 +89,23 @@ void input_gradient(const Geometry& g, const T* w, const T* grad, const T* bias,
       for (int a = 0; a < axes; ++a) inner.kernel[a] = inner.dilation[a] = 1, inner.lower[a] = 0;
       inner.in_channels = 0;
     }
-    const Index count = inner.taps();
-    core::parallel_for(inner.in_channels ? g.groups * inputs : 0, core::thread_count(), [&](Index task) {
-      const Index group = task / inputs, c = task % inputs;
-      for (Index o = 0; o < outputs; ++o) {
-        const T* from = w + ((group * outputs + o) * inputs + c) * g.taps();
-        T* to = turned + (task * outputs + o) * count;
-        for (Index i = 0; i < taps[0].count; ++i)
-          for (Index j = 0; j < taps[1].count; ++j)
-            for (Index k = 0; k < taps[2].count; ++k) {
-              const auto tap = [&](int a, Index t) { return taps[a].first + (taps[a].count - 1 - t) * taps[a].step; };
-              *to++ = from[(tap(0, i) * g.kernel[1] + tap(1, j)) * g.kernel[2] + tap(2, k)];
-            }
-      }
-    });
+    auto algorithm = FASTDL_CONV_AUTO;
+    if (const int tile = phases == 1 ? tile_of(inner, Weights<T>{}, algorithm) : 0; tile) {
+      // Winograd's transforms read the filters as they are.
+      const Images<const T> x = contiguous<const T>(grad, g.groups * outputs, inner.in);
+      bool finite = true;
+      FASTDL_DISPATCH(winograd(inner, x, {w, nullptr, true}, bias, Activation::none, tile, dx, finite));
+      if (finite) return;
+      algorithm = FASTDL_CONV_DIRECT;
+    }
+    core::Scratch scratch;
+    T* turned = scratch.array<T>(g.groups * inputs * outputs, inner.taps());
+    turn_filters(g, inner, taps, w, turned);
     const auto compute_part = [&](Index first, Index images, T* out) {
       inner.batch = images;
       const T* part = grad + first * g.groups * outputs * g.pixels();
       forward(inner, contiguous<const T>(part, g.groups * inner.in_channels, inner.in), Weights<T>{turned}, bias,
-              Activation::none, FASTDL_CONV_AUTO, out);
+              Activation::none, algorithm, out);
     };
     if (phases == 1) {
       compute_part(0, g.batch, dx);

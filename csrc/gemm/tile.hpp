@@ -65,9 +65,12 @@ void tile(const T* a, const T* b, Stretch stretch, Output<T> c, int valid, Index
   constexpr int step = simd::lanes<T>;
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
-    // The ends of the row: a tile's row is one cache line on AVX2, and lies across two when C is not aligned to them.
-    simd::prefetch_to_l1(c.data + r * c.stride);
-    simd::prefetch_to_l1(c.data + r * c.stride + (valid - 1) * c.stride_column);
+    // The lines of the row: a vector of 64 bytes lies across two when C is not aligned to them. (1 x 1 filters, 64 to
+    // 256 channels: 3.0 ms, and 3.35 when the lines were fetched to be read.)
+    constexpr int line = 64 / int(sizeof(T));
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors * step; j += line) simd::prefetch_to_write(c.data + r * c.stride + j * c.stride_column);
+    simd::prefetch_to_write(c.data + r * c.stride + (valid - 1) * c.stride_column);
   }
 
   simd::Vec<T> acc[Rows][Vectors];

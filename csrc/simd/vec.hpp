@@ -97,9 +97,9 @@ FASTDL_INLINE void store(T* p, Vec<T> v) {
 
 // Asks for the cache line of p: to L1 for writing soon, or to L2 for later. Assembly, because GCC 12 drops loops and
 // functions that do nothing but __builtin_prefetch.
-FASTDL_INLINE void prefetch_to_l1(const void* p) {
+FASTDL_INLINE void prefetch_to_write(const void* p) {
 #if defined(__x86_64__)
-  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(p)));  // processors without it do nothing
 #elif defined(__aarch64__)
   asm volatile("prfm pstl1keep, %0" : : "Q"(*static_cast<const char*>(p)));
 #else

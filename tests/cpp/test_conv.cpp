@@ -40,7 +40,8 @@ struct Level {
   std::string name;
   void (*direct)(const Geometry&, const Images<const T>&, const T*, const T*, Activation, T*);
   void (*planes)(const Geometry&, const Images<const T>&, const T*, const T*, Activation, T*);
-  void (*winograd)(const Geometry&, const Images<const T>&, const T*, const T*, const T*, Activation, int, T*, bool&);
+  void (*winograd)(const Geometry&, const Images<const T>&, const WinogradFilters<T>&, const T*, Activation, int, T*,
+                   bool&);
   void (*winograd_filters)(const Geometry&, const T*, int, T*);
   void (*weights)(const Geometry&, const Images<const T>&, const T*, T*);
   void (*max_pool)(const Geometry&, const Images<const T>&, T*, Index*);
@@ -185,13 +186,13 @@ void test_convolution(const Level<T>& level, const Geometry& g, int kind) {
       g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && x.images.axis[2] == 1)
     for (int m : {2, 4}) {
       bool finite = false;
-      level.winograd(g, x.images, w.data(), nullptr, bias.data(), activation, m, out.data(), finite);
+      level.winograd(g, x.images, {w.data()}, bias.data(), activation, m, out.data(), finite);
       check(m == 2 ? "winograd 2" : "winograd 4", (m == 2 ? 4 : 16) * allowed<T>(terms));
       CHECK(finite, "%s winograd", level.name.c_str());
       std::vector<T> filters(
           std::size_t(g.groups * (m + 2) * (m + 2) * ((g.out_channels + 5) / 6 * 6 * g.in_channels + winograd_apart)));
       level.winograd_filters(g, w.data(), m, filters.data());
-      level.winograd(g, x.images, nullptr, filters.data(), bias.data(), activation, m, out.data(), finite);
+      level.winograd(g, x.images, {nullptr, filters.data()}, bias.data(), activation, m, out.data(), finite);
       check("winograd, prepared", (m == 2 ? 4 : 16) * allowed<T>(terms));
     }
   std::vector<T> dw(w.size());
@@ -282,7 +283,7 @@ void test_threads(const Level<T>& level) {
       level.direct(g, x.images, w.data(), nullptr, Activation::none, found[0].data());
       for (int m : {2, 4})
         if (g.stride[1] == 1)
-          level.winograd(g, x.images, w.data(), nullptr, nullptr, Activation::none, m, found[std::size_t(m / 2)].data(),
+          level.winograd(g, x.images, {w.data()}, nullptr, Activation::none, m, found[std::size_t(m / 2)].data(),
                          finite);
       found[3].resize(w.size());
       level.weights(g, x.images, grad.data(), found[3].data());
