@@ -403,40 +403,54 @@ struct TurnedWindows : WindowsOf<T> {
   // Stride 0: any, one by one.
   template <int Stride>
   void pack(Index first, int count, Index pixel_number, Index depth, int width, T* panel) const {
-    struct Column {
-      Tap tap;
-      Index offset;
-    } list[gemm::Shape<T>::columns];
+    constexpr int most = gemm::Shape<T>::columns;
+    // Columns, and the taps among them, which repeat from channel to channel.
+    Index offset[most], least = 0, largest = 0;
+    int tap_of[most];
+    const int distinct = int(at_most(width, g.taps()));
+    const Tap* list[most];
     for (int j = 0; j < width; ++j) {
       const Index column = first + at_most(j, count - 1);
-      list[j].tap = taps[column % g.taps()];
-      list[j].offset = list[j].tap.offset + column / g.taps() * x.channel;
+      tap_of[j] = int(at_most(j, count - 1)) % distinct;
+      const Tap& tap = taps[column % g.taps()];
+      if (j < distinct) list[j] = &tap;
+      offset[j] = tap.offset + column / g.taps() * x.channel;
+      least = j == 0 || offset[j] < least ? offset[j] : least;
+      largest = j == 0 || offset[j] > largest ? offset[j] : largest;
     }
     const T* data = this->data();
     Pixel pixel(g, pixel_number);
     for (Index p = 0; p < depth; pixel.next_row(g)) {
       Index at[axes];
       const Index corner_offset = corner(pixel, at), run = at_most(depth - p, g.out[2] - pixel.at[2]);
+      Index begins[most], stops[most];  // pixels of the run whose tap is in the image
+      for (int t = 0; t < distinct; ++t) {
+        const Tap& tap = *list[t];
+        if constexpr (Stride != 0) {
+          this->template columns_inside<Stride>(at[2] + tap.shift[2], begins[t], stops[t]);
+        } else {
+          begins[t] = 0;
+          while (begins[t] < run && at[2] + begins[t] * g.stride[2] + tap.shift[2] < 0) ++begins[t];
+          stops[t] = begins[t];
+          while (stops[t] < run && at[2] + stops[t] * g.stride[2] + tap.shift[2] < g.in[2]) ++stops[t];
+        }
+        if (!inside(at, tap, 2)) begins[t] = stops[t] = 0;
+      }
+      bool near_end = Stride == 0;
+      if constexpr (Stride != 0)
+        near_end = !this->template within<Stride>(corner_offset + least,
+                                                  corner_offset + largest + (run - 1) / step * step * Stride);
       for (int v = 0; v < width; v += step) {
         const T* from[step];
-        Index begin[step], stop[step];  // pixels of the run whose tap is in the image
-        bool whole = Stride != 0, near_end = Stride == 0;
+        Index begin[step], stop[step], latest = 0, earliest = run;  // between the last two all are in the image
         for (int i = 0; i < step; ++i) {
-          const Tap& tap = list[v + i].tap;
-          const Index offset = corner_offset + list[v + i].offset;
-          from[i] = data + offset;
-          if constexpr (Stride != 0) {
-            this->template columns_inside<Stride>(at[2] + tap.shift[2], begin[i], stop[i]);
-            near_end |= !this->template within<Stride>(offset, offset + (run - 1) / step * step * Stride);
-          } else {
-            begin[i] = 0;
-            while (begin[i] < run && at[2] + begin[i] * g.stride[2] + tap.shift[2] < 0) ++begin[i];
-            stop[i] = begin[i];
-            while (stop[i] < run && at[2] + stop[i] * g.stride[2] + tap.shift[2] < g.in[2]) ++stop[i];
-          }
-          if (!inside(at, tap, 2)) begin[i] = stop[i] = 0;
-          whole &= begin[i] == 0 && stop[i] >= run;
+          const int t = tap_of[v + i];
+          from[i] = data + corner_offset + offset[v + i];
+          begin[i] = begins[t], stop[i] = stops[t];
+          latest = begin[i] > latest ? begin[i] : latest;
+          earliest = at_most(earliest, stop[i]);
         }
+        const bool whole = latest == 0 && earliest >= run;
         T* to = panel + p * width + v;
         if (near_end) {
           for (int i = 0; i < step; ++i)
@@ -446,10 +460,11 @@ struct TurnedWindows : WindowsOf<T> {
         }
         for (Index j = 0; j < run; j += step) {
           simd::Vec<T> square[step];
+          const bool inner = whole || (j >= latest && j + step <= earliest);
 #pragma GCC unroll 16
           for (int i = 0; i < step; ++i) {
             square[i] = load_every < Stride == 2 ? 2 : 1 > (from[i] + j * Stride);
-            if (!whole) square[i] = masked(square[i], Base::between(begin[i] - j, stop[i] - j));
+            if (!inner) square[i] = masked(square[i], Base::between(begin[i] - j, stop[i] - j));
           }
           simd::transpose<T>(square);
           // What is written beyond a run, the next one overwrites; but nothing beyond the panel.

@@ -23,7 +23,16 @@ struct Strided {
     constexpr int rows = Shape<T>::rows, step = simd::lanes<T>;
     const T* source = data + first * stride + k * stride_k;
     Index p = 0;
-    if (stride_k == 1) {
+    if constexpr (rows == 6 && step == 16) {
+      // A square of 16 would be 6 rows in use: by 30 shuffles, and not 64, for 16 columns.
+      if (stride_k == 1)
+        for (; p + step <= depth; p += step) {
+          simd::Vec<T> from[6];
+#pragma GCC unroll 6
+          for (int r = 0; r < 6; ++r) from[r] = simd::load(source + (r < count ? r : count - 1) * stride + p);
+          simd::six_by_turns<T>(from, panel + p * rows, std::make_integer_sequence<int, 6>{});
+        }
+    } else if (stride_k == 1) {
       // Square blocks turned in registers and stored whole: what a store writes beyond its rows, the next one
       // overwrites. At the panel's end they go through a buffer, since what follows may be another thread's.
       constexpr int blocks = (rows + step - 1) / step, beyond = blocks * step - rows;

@@ -66,5 +66,23 @@ FASTDL_INLINE Vec<T> high_by_turns(Vec<T> a, Vec<T> b) {
   return by_turns<T, lanes<T> / 2>(a, b, std::make_integer_sequence<int, lanes<T>>{});
 }
 
+// Six rows by turns: element p of row r goes to 6 p + r, of six vectors. Vector `Number` of them.
+template <class T, int Number, int... Lane>
+FASTDL_INLINE Vec<T> six_by_turns(const Vec<T> (&rows)[6], std::integer_sequence<int, Lane...>) {
+  constexpr int n = lanes<T>;
+  constexpr auto row = [](int lane) { return (Number * n + lane) % 6; };
+  constexpr auto from = [](int lane) { return (Number * n + lane) / 6 + (Number * n + lane) % 2 * n; };
+  // From each pair of rows what it gives; then the three together.
+  const Vec<T> a = __builtin_shufflevector(rows[0], rows[1], (row(Lane) / 2 == 0 ? from(Lane) : Lane)...);
+  const Vec<T> b = __builtin_shufflevector(rows[2], rows[3], (row(Lane) / 2 == 1 ? from(Lane) : Lane)...);
+  const Vec<T> c = __builtin_shufflevector(rows[4], rows[5], (row(Lane) / 2 == 2 ? from(Lane) : Lane)...);
+  const Vec<T> ab = __builtin_shufflevector(a, b, (row(Lane) / 2 == 1 ? n + Lane : Lane)...);
+  return __builtin_shufflevector(ab, c, (row(Lane) / 2 == 2 ? n + Lane : Lane)...);
+}
+template <class T, int... Number>
+FASTDL_INLINE void six_by_turns(const Vec<T> (&rows)[6], T* to, std::integer_sequence<int, Number...>) {
+  (store(to + Number * lanes<T>, six_by_turns<T, Number>(rows, std::make_integer_sequence<int, lanes<T>>{})), ...);
+}
+
 }  // namespace
 }  // namespace fastdl::simd
