@@ -14,6 +14,7 @@ namespace fastdl::conv {
 // winograd_filters: transformed filters, groups x (m + 2)^2 x (out_channels, rounded up to 6, x in_channels and 16
 //            more). They are the same at every level
 // weights:   the gradient with respect to w, from that with respect to the output, which lies as the output does
+// winograd_weights: the same, for what winograd is for
 // *_pool:    of the channels of x, out contiguous (dilation 1, groups 1, in_channels all channels); indices may be null
 #define FASTDL_CONV_TYPE(T)                                                                                           \
   void direct(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out); \
@@ -22,6 +23,7 @@ namespace fastdl::conv {
                 Activation activation, int m, T* out, bool& finite);                                                  \
   void winograd_filters(const Geometry& g, const T* w, int m, T* to);                                                 \
   void weights(const Geometry& g, const Images<const T>& x, const T* grad, T* dw);                                    \
+  void winograd_weights(const Geometry& g, const Images<const T>& x, const T* grad, T* dw, bool& finite);             \
   void max_pool(const Geometry& g, const Images<const T>& x, T* out, Index* indices);                                 \
   void average_pool(const Geometry& g, const Images<const T>& x, bool padding_counts, T* out);                        \
   void max_pool_gradient(const Geometry& g, const T* grad, const Index* indices, T* dx);                              \

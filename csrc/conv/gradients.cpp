@@ -140,6 +140,15 @@ void compute_input(const fastdl_conv_shape* shape, const T* w, const T* grad, co
   input_gradient(g, w, grad, bias, dx);
 }
 
+// Whether Winograd's algorithm takes less than the plain sum over pixels, in multiply-adds; both counts are measured
+// (docs/conv.md).
+bool winograd_weights_fit(const Geometry& g) {
+  if (!winograd_fits(g) || g.in_channels < 16 || g.out_channels < 16) return false;
+  const double in = double(g.in_channels), out = double(g.out_channels), pixels = double(g.batch * g.pixels());
+  const double tiles = double(g.batch * ((g.out[1] + 3) / 4) * ((g.out[2] + 3) / 4));
+  return 36 * (in * out * (1.5 * tiles + 30) + 60 * tiles * (in + out)) < 9 * 1.6 * in * out * pixels;
+}
+
 template <class T>
 void compute_weight(const fastdl_conv_shape* shape, const T* data, const std::int64_t* strides, const T* grad, T* dw) {
   constexpr const char* name = "conv.conv_weight";
@@ -149,6 +158,11 @@ void compute_weight(const fastdl_conv_shape* shape, const T* data, const std::in
   check_data(name, "dw", dw, {g.groups, g.in_channels, g.out_channels});
   if (g.groups * g.in_channels * g.out_channels == 0) return;
   Images<const T> x = images_of(name, g, shape->rank, data, strides);
+  if (x.axis[2] == 1 && winograd_weights_fit(g)) {
+    bool finite = true;
+    FASTDL_DISPATCH(winograd_weights(g, x, grad, dw, finite));
+    if (finite) return;  // else once more, without what the transforms spread
+  }
   join_axes(g, x);
   FASTDL_DISPATCH(weights(g, x, grad, dw));
 }

@@ -42,6 +42,27 @@ struct Winograd<T, 4> {
     to[5] = g[2];
   }
 
+  // The gradient of the filters is the same algorithm with 3 outputs, the taps, and a filter of 4: the output's
+  // gradient.
+  static FASTDL_INLINE void gradient(const V (&g)[4], V (&to)[6]) {
+    const V half = simd::broadcast(T(0.5)), two = simd::broadcast(T(2));
+    const V even_p = simd::fma(g[2], half, g[0]) * T(-2.0 / 3), odd_p = simd::fma(g[3], half, g[1]) * (p * T(-2.0 / 3));
+    const V even_q = simd::fma(g[2], two, g[0]) * T(1.0 / 6), odd_q = simd::fma(g[3], two, g[1]) * (q * T(1.0 / 6));
+    to[0] = g[0];
+    to[1] = even_p + odd_p;
+    to[2] = even_p - odd_p;
+    to[3] = even_q + odd_q;
+    to[4] = even_q - odd_q;
+    to[5] = g[3];
+  }
+
+  static FASTDL_INLINE void taps(const V (&m)[6], V (&to)[3]) {
+    const V sum_p = m[1] + m[2], odd_p = (m[1] - m[2]) * p, sum_q = m[3] + m[4], odd_q = (m[3] - m[4]) * q;
+    to[0] = m[0] + (sum_p + sum_q);
+    to[1] = odd_p + odd_q;
+    to[2] = simd::fma(sum_q, simd::broadcast(T(2)), simd::fma(sum_p, simd::broadcast(T(0.5)), m[5]));
+  }
+
   static FASTDL_INLINE void output(const V (&m)[6], V (&to)[4]) {
     const V sum_p = m[1] + m[2], odd_p = (m[1] - m[2]) * p, sum_q = m[3] + m[4], odd_q = (m[3] - m[4]) * q;
     const V half = simd::broadcast(T(0.5)), two = simd::broadcast(T(2));

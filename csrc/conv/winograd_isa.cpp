@@ -8,23 +8,19 @@
 
 #include "conv/activation.hpp"
 #include "conv/bodies.hpp"
-#include "conv/winograd.hpp"
-#include "core/scratch.hpp"
+#include "conv/winograd_tiles.hpp"
 #include "core/threads.hpp"
 #include "gemm/engine.hpp"
 
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {
 
-using gemm::at_most;
-using gemm::divide_up;
-using gemm::round_up;
-
 template <class T, int M>
 class Convolution {
   using W = Winograd<T, M>;
   using V = simd::Vec<T>;
   using S = gemm::Shape<T>;
+  using Strip = typename Tiles<M>::Strip;
   static constexpr int size = W::size, positions = size * size, lanes = simd::lanes<T>;
 
  public:
@@ -37,23 +33,25 @@ class Convolution {
         bias_(bias),
         activation_(activation),
         out_(out),
-        across_(divide_up(g.out[2], M)),
-        down_(divide_up(g.out[1], M)),
-        tiles_(g.batch * down_ * across_) {
+        tiles_(g, width_for(g)) {}
+
+ private:
+  static Index width_for(const Geometry& g) {
     // Transformed input in half of L2. (AVX-512, 2 MB: 64 tiles take 3.2 ms for 64 channels of 56 x 56 and for 128 of
     // 28 x 28, 128 tiles 3.3 and 3.9, 256 tiles 4.8 and 4.4.)
     const Index fit = core::l2_bytes() / 2 / (positions * g.in_channels * Index(sizeof(T)));
-    width_ = fit / S::columns * S::columns;
-    width_ = width_ < 64 ? 64 : width_ > 128 ? 128 : width_;
-    width_ = round_up(divide_up(tiles_, divide_up(tiles_, width_)), S::columns);
+    const Index whole = fit / S::columns * S::columns, most = whole < 64 ? 64 : at_most(whole, 128);
+    const Index tiles = Tiles<M>(g, 1).count;
+    return round_up(divide_up(tiles, divide_up(tiles, most)), S::columns);
   }
 
+ public:
   // Whether all outputs are finite.
   bool run() {
-    if (tiles_ == 0) return true;
+    if (tiles_.count == 0) return true;
     const int threads = core::thread_count();
     // What is larger, transformed, filters or inputs, is made in parts, and the rest kept.
-    const bool many_filters = g_.out_channels >= tiles_;
+    const bool many_filters = g_.out_channels >= tiles_.count;
     for (Index group = 0; group < g_.groups; ++group)
       if (many_filters)
         by_filters(group, threads);
@@ -73,7 +71,7 @@ class Convolution {
   static constexpr Index apart = winograd_apart;
 
   Index filters_size(Index rows) const { return positions * (round_up(rows, S::rows) * g_.in_channels + apart); }
-  Index inputs_stride() const { return g_.in_channels * width_ + apart; }
+  Index inputs_stride() const { return g_.in_channels * tiles_.width + apart; }
 
   // Rows of output channels of one group, with their transformed filters: for each position panels of 6 rows, as the
   // tiles of the product read them.
@@ -97,7 +95,7 @@ class Convolution {
       const Slab part{group, row, at_most(slab, g_.out_channels - row),
                       filters_ ? filters_ + group * filters_size(g_.out_channels) : room};
       if (!filters_) transform_filters(part, room);
-      core::parallel_for(divide_up(tiles_, width_), threads, [&](Index task) {
+      core::parallel_for(tiles_.groups(), threads, [&](Index task) {
         core::Scratch of_task;
         T* inputs = of_task.array<T>(positions, inputs_stride());
         transform_inputs(part.group, task, 0, g_.in_channels, inputs);
@@ -111,7 +109,7 @@ class Convolution {
   // products.
   void by_filters(Index group, int threads) {
     const Index each = positions * inputs_stride();
-    const Index groups = divide_up(tiles_, width_);
+    const Index groups = tiles_.groups();
     const Index most = at_most(groups, 1 + (Index{16} << 20) / (each * Index(sizeof(T))));
     core::Scratch scratch;
     T* inputs = scratch.array<T>(most, each);
@@ -198,22 +196,6 @@ class Convolution {
     }
   }
 
-  // A row of tiles of one image, as far as it lies in a group: tiles [tile, tile + count) of all, from `across` on.
-  struct Strip {
-    Index image, down, across, offset, count;
-  };
-
-  template <class Function>
-  void each_strip(Index task, const Function& function) const {
-    const Index first = task * width_, end = at_most(first + width_, tiles_);
-    for (Index tile = first; tile < end;) {
-      const Index across = tile % across_, row = tile / across_;
-      const Strip strip{row / down_, row % down_, across, tile - first, at_most(end - tile, across_ - across)};
-      function(strip);
-      tile += strip.count;
-    }
-  }
-
   // Products are summed over so many channels at a time, and those sums then: the transforms magnify the roundings of a
   // sum, and of 512 channels at once an error three times as large would be left (docs/accuracy.md).
   static constexpr Index most_channels = 64;
@@ -224,86 +206,19 @@ class Convolution {
     return {first, at_most(depth, g_.in_channels - first), g_.in_channels};
   }
 
-  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel. Down the
-  // columns the transform is made of pixels side by side, along the rows of tiles side by side, from all strips:
-  // vectors are full however short a strip is.
+  // inputs: for each position, stretch of channels and panel of tiles, channels x the tiles of a panel
   void transform_inputs(Index group, Index task, Index channel, Index end, T* inputs) const {
-    const Index count = at_most(width_, tiles_ - task * width_), line = width_ + lanes;
-    const Index longest = at_most(across_, width_) * M + size + 5 * M * lanes;
+    const Index count = tiles_.in_group(task);
     core::Scratch scratch;
-    T* lines = scratch.array<T>(positions, line);
-    T* vertical = scratch.array<T>(size, longest);
-    T* zeros = scratch.array<T>(g_.in[2] + lanes);
-    for (Index i = 0; i < g_.in[2] + lanes; ++i) zeros[i] = 0;
+    TileTransform<T, M, OfInput<T, M>> transform(tiles_, x_, g_.in[1], g_.in[2], g_.lower, scratch);
     for (Index c = channel; c < end; ++c) {
-      each_strip(task, [&](const Strip& strip) {
-        const T* plane = x_.data + strip.image * x_.batch + (group * g_.in_channels + c) * x_.channel;
-        columns(plane, strip, zeros, vertical, longest);
-        for (int i = 0; i < size; ++i)
-          split_row(vertical + i * longest, strip.count, lines + i * size * line + strip.offset, line);
-      });
       const gemm::Stretch stretch = stretch_of(c);
-      for (Index j = 0; j < count; j += S::columns) {
-        const int wide = gemm::padded<T>(int(at_most(S::columns, count - j)));
-        T* to = inputs + stretch.first * width_ + j * stretch.depth + (c - stretch.first) * wide;
-        for (int v = 0; v < wide; v += lanes)
-          for (int i = 0; i < size; ++i) {
-            V values[size], found[size];
-            for (int k = 0; k < size; ++k) values[k] = simd::load(lines + (i * size + k) * line + j + v);
-            W::input(values, found);
-            for (int k = 0; k < size; ++k) simd::store(to + (i * size + k) * inputs_stride() + v, found[k]);
-          }
-      }
-    }
-  }
-
-  // The transform down the columns of a strip's pixels: to[i][j] for column j of the strip, its padding included.
-  void columns(const T* plane, const Strip& strip, const T* zeros, T* to, Index stride) const {
-    const Index first = strip.across * M - g_.lower[2], length = strip.count * M + 2;
-    const Index begin = first < 0 ? 0 : first, stop = at_most(first + length, g_.in[2]);
-    const T* from[size];
-    for (int i = 0; i < size; ++i) {
-      const Index row = strip.down * M - g_.lower[1] + i;
-      from[i] = row >= 0 && row < g_.in[1] ? plane + row * x_.axis[1] : zeros;
-    }
-    const auto clear = [&](Index j, Index j_end) {
-      for (int i = 0; i < size; ++i)
-        for (Index at = j; at < j_end; ++at) to[i * stride + at] = 0;
-    };
-    const auto put = [&](Index column, const V(&values)[size]) {
-      V found[size];
-      W::input(values, found);
-      for (int i = 0; i < size; ++i) simd::store(to + i * stride + column - first, found[i]);
-    };
-    clear(0, at_most(begin - first, length));
-    Index column = begin;
-    V values[size];
-    for (; column + lanes <= stop; column += lanes) {
-      // The same rows of the next channel: too short for the processor to see a stream. (The other two rows are those
-      // of the next strip.)
-      for (int i = 0; i < M; ++i) simd::prefetch_to_l2(from[i] + column + x_.channel);
-      for (int i = 0; i < size; ++i) values[i] = simd::load(from[i] + column);
-      put(column, values);
-    }
-    if (column < stop) {
-      for (int i = 0; i < size; ++i) values[i] = simd::load_first(from[i] + column, int(stop - column));
-      put(column, values);
-      column += lanes;
-    }
-    if (column < first + length) clear(column - first < 0 ? 0 : column - first, length);
-  }
-
-  // A row of a strip, a line for each of the columns that a tile sees.
-  static void split_row(const T* from, Index count, T* to, Index line) {
-    V current[M], next[M];
-    W::split(from, current);
-    for (Index t = 0; t < count; t += lanes) {
-      // The columns that a tile shares with the next one come from registers: to store the phases and to read them one
-      // element further waits for the stores.
-      W::split(from + (t + lanes) * M, next);
-      for (int i = 0; i < M; ++i) simd::store(to + i * line + t, current[i]);
-      for (int i = M; i < size; ++i) simd::store(to + i * line + t, simd::next_lanes<T>(current[i - M], next[i - M]));
-      for (int i = 0; i < M; ++i) current[i] = next[i];
+      T* to = inputs + stretch.first * tiles_.width;
+      transform.run(task, group * g_.in_channels + c, [&](int position, Index t) {
+        const Index panel = t / S::columns * S::columns,
+                    wide = gemm::padded<T>(int(at_most(S::columns, count - panel)));
+        return to + position * inputs_stride() + panel * stretch.depth + (c - stretch.first) * wide + t - panel;
+      });
     }
   }
 
@@ -311,16 +226,16 @@ class Convolution {
   static constexpr Index rows_together = 4 * S::rows;
 
   void multiply(const Slab& part, Index row, Index task, const T* inputs, Index rows = rows_together) {
-    const Index count = at_most(width_, tiles_ - task * width_), rows_here = at_most(rows, part.rows - row);
+    const Index count = tiles_.in_group(task), rows_here = at_most(rows, part.rows - row);
     const Index channels = g_.in_channels;
     core::Scratch scratch;
-    T* products = scratch.array<T>(rows_together, positions, width_ + lanes);
-    const Index stride = width_ + lanes;
+    T* products = scratch.array<T>(rows_together, positions, tiles_.width + lanes);
+    const Index stride = tiles_.width + lanes;
     // A stretch of channels of the inputs stays in L1 for all rows.
     for (int p = 0; p < positions; ++p)
       for (Index c = 0; c < channels;) {
         const gemm::Stretch stretch = stretch_of(c);
-        const T* columns = inputs + p * inputs_stride() + c * width_;
+        const T* columns = inputs + p * inputs_stride() + c * tiles_.width;
         for (Index r = 0; r < rows_here; r += S::rows) {
           const T* panel = part.filters + part.panel(p, row + r, channels) + c * S::rows;
           const gemm::Output<T> to{products + (r * positions + p) * stride, positions * stride, 1};
@@ -333,7 +248,7 @@ class Convolution {
     for (Index r = 0; r < rows_here; ++r) {
       const Index channel = part.group * g_.out_channels + part.row + row + r;
       transform_outputs(products + r * positions * stride, count, bias_ ? bias_[channel] : T(0), pixels, stride);
-      each_strip(task, [&](const Strip& strip) { join_strip(pixels + strip.offset, stride, strip, channel); });
+      tiles_.each_strip(task, [&](const Strip& strip) { join_strip(pixels + strip.offset, stride, strip, channel); });
     }
   }
 
@@ -389,8 +304,7 @@ class Convolution {
   const T *filters_, *bias_;
   Activation activation_;
   T* out_;
-  Index across_, down_, tiles_;
-  Index width_;  // tiles of a group
+  Tiles<M> tiles_;
   bool spread_ = false;
 };
 

@@ -19,6 +19,7 @@
    fastdl::conv::level::winograd,          \
    fastdl::conv::level::winograd_filters,  \
    fastdl::conv::level::weights,           \
+   fastdl::conv::level::winograd_weights,  \
    fastdl::conv::level::max_pool,          \
    fastdl::conv::level::average_pool,      \
    fastdl::conv::level::max_pool_gradient, \
@@ -44,6 +45,7 @@ struct Level {
                    bool&);
   void (*winograd_filters)(const Geometry&, const T*, int, T*);
   void (*weights)(const Geometry&, const Images<const T>&, const T*, T*);
+  void (*winograd_weights)(const Geometry&, const Images<const T>&, const T*, T*, bool&);
   void (*max_pool)(const Geometry&, const Images<const T>&, T*, Index*);
   void (*average_pool)(const Geometry&, const Images<const T>&, bool, T*);
   void (*max_pool_gradient)(const Geometry&, const T*, const Index*, T*);
@@ -182,8 +184,16 @@ void test_convolution(const Level<T>& level, const Geometry& g, int kind) {
     level.planes(g, x.images, w.data(), bias.data(), activation, out.data());
     check("planes", allowed<T>(terms));
   }
-  if (g.kernel[0] * g.stride[0] * g.in[0] == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 &&
-      g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 && x.images.axis[2] == 1)
+  const bool by_tiles = g.kernel[0] * g.stride[0] * g.in[0] == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 &&
+                        g.stride[1] == 1 && g.stride[2] == 1 && g.dilation[1] == 1 && g.dilation[2] == 1 &&
+                        x.images.axis[2] == 1;
+  if (by_tiles) {
+    std::vector<T> turned(w.size());
+    for (Index i = 0; i < Index(w.size()); ++i) {
+      const Index tap = i % 9, c = i / 9 % g.in_channels, o = i / 9 / g.in_channels % g.out_channels;
+      const Index group = i / 9 / g.in_channels / g.out_channels;
+      turned[std::size_t(((group * g.in_channels + c) * g.out_channels + o) * 9 + 8 - tap)] = w[std::size_t(i)];
+    }
     for (int m : {2, 4}) {
       bool finite = false;
       level.winograd(g, x.images, {w.data()}, bias.data(), activation, m, out.data(), finite);
@@ -194,12 +204,25 @@ void test_convolution(const Level<T>& level, const Geometry& g, int kind) {
       level.winograd_filters(g, w.data(), m, filters.data());
       level.winograd(g, x.images, {nullptr, filters.data()}, bias.data(), activation, m, out.data(), finite);
       check("winograd, prepared", (m == 2 ? 4 : 16) * allowed<T>(terms));
+      level.winograd(g, x.images, {turned.data(), nullptr, true}, bias.data(), activation, m, out.data(), finite);
+      check("winograd, turned", (m == 2 ? 4 : 16) * allowed<T>(terms));
     }
+  }
   std::vector<T> dw(w.size());
+  const auto check_weights = [&](const char* what, double limit) {
+    const double worst = difference(dw, gradient);
+    CHECK(worst <= limit, "%s %s %s: %g", level.name.c_str(), what, text(g).c_str(), worst);
+    std::fill(dw.begin(), dw.end(), T(NAN));
+  };
+  const double limit = allowed<T>(double(g.batch * g.pixels()));
   level.weights(g, x.images, grad.data(), dw.data());
-  const double worst = difference(dw, gradient);
-  CHECK(worst <= allowed<T>(double(g.batch * g.pixels())), "%s weights %s: %g", level.name.c_str(), text(g).c_str(),
-        worst);
+  check_weights("weights", limit);
+  if (by_tiles) {
+    bool finite = false;
+    level.winograd_weights(g, x.images, grad.data(), dw.data(), finite);
+    check_weights("weights by winograd", 16 * limit);
+    CHECK(finite, "%s weights by winograd", level.name.c_str());
+  }
 }
 
 template <class T>
