@@ -36,53 +36,106 @@ Index parts_of(Index all, Index sums_bytes) {
 }
 
 template <class T>
+class WeightGradient {
+  using S = gemm::Shape<T>;
+
+ public:
+  WeightGradient(const Geometry& g, const Images<const T>& x, const T* grad, T* dw, core::Scratch& scratch)
+      : g_(g), x_(x), grad_(grad), dw_(dw), taps_(taps_of(g, x, scratch)), columns_(g.in_channels * g.taps()) {}
+
+  // Every part by one task, which packs what it needs of rows and columns, a stretch of pixels at a time, and uses it
+  // while it is in L2.
+  void by_parts(Index parts) const {
+    const Index numbers = g_.groups * g_.out_channels * columns_, part = g_.batch * g_.pixels() / parts;
+    const Index depth = gemm::balanced_depth<T>(part), height = round_up(g_.out_channels, S::rows);
+    core::Scratch scratch;
+    T* sums = scratch.array<T>(parts - 1, numbers);  // of all parts but the first, whose place is the result
+    core::parallel_for(parts * g_.groups, core::thread_count(), [&](Index task) {
+      const Index group = task % g_.groups, of = task / g_.groups;
+      const gemm::Output<T> out{(of == 0 ? dw_ : sums + (of - 1) * numbers) + group * g_.out_channels * columns_,
+                                columns_, 1};
+      core::Scratch of_task;
+      T* rows = of_task.array<T>(height, depth);
+      T* columns = of_task.array<T>(Index(S::columns), depth);
+      const auto pixels = rows_of(group, of * part);
+      const auto windows = columns_of(group, of * part);
+      for (Index k = 0; k < part; k += depth) {
+        const gemm::Stretch stretch{k, at_most(depth, part - k), part};
+        for (Index r = 0; r < g_.out_channels; r += S::rows)
+          pixels.pack_rows(r, int(at_most(S::rows, g_.out_channels - r)), k, stretch.depth, rows + r * stretch.depth);
+        for (Index j = 0; j < columns_; j += S::columns) {
+          const int count = int(at_most(S::columns, columns_ - j));
+          windows.pack_columns(j, count, k, stretch.depth, gemm::padded<T>(count), columns);
+          for (Index r = 0; r < g_.out_channels; r += S::rows)
+            gemm::row_panel<T>(rows + r * stretch.depth, nullptr, columns, stretch, out.at(r, j),
+                               int(at_most(S::rows, g_.out_channels - r)), count, count, 0, gemm::MultiplyAdd{});
+        }
+      }
+    });
+    constexpr Index block = 4096;
+    core::parallel_for(divide_up(numbers, block), core::thread_count(), [&](Index task) {
+      const Index begin = task * block, end = at_most(begin + block, numbers);
+      for (Index of = 0; of < parts - 1; ++of)
+        for (Index i = begin; i < end; ++i) dw_[i] += sums[of * numbers + i];
+    });
+  }
+
+  // A large result, by blocks of its columns. As many pixels at a time as packed rows of 8 MB have.
+  void by_columns() const {
+    const Index all = g_.batch * g_.pixels(), channels = g_.groups * g_.out_channels;
+    const Index most = 512 + (Index{8} << 20) / Index(sizeof(T)) / round_up(channels, S::rows) / 512 * 512;
+    core::Scratch scratch;
+    T* room = scratch.array<T>(gemm::packed_rows_size<T>(g_.groups, {g_.out_channels, columns_, at_most(most, all)}));
+    for (Index first = 0; first < all; first += most) {
+      const gemm::Extents size{g_.out_channels, columns_, at_most(most, all - first)};
+      const auto rows =
+          gemm::pack_all_rows<T>(g_.groups, size, [&](Index group) { return rows_of(group, first); }, room);
+      const auto done = [&](Index group, Index row, int count, Index column, Index width, gemm::Output<T> values) {
+        for (int r = 0; r < count; ++r) {
+          T* to = dw_ + (group * g_.out_channels + row + r) * columns_ + column;
+          const T* from = values.at(r, 0).data;
+          for (Index j = 0; j < width; ++j) to[j] = (first == 0 ? T(0) : to[j]) + from[j];
+        }
+      };
+      gemm::multiply_columns<T>(
+          g_.groups, 1, size, rows, [&](Index group) { return columns_of(group, first); }, gemm::HandOver{done});
+    }
+  }
+
+ private:
+  Pixels<T> rows_of(Index group, Index pixel) const {
+    const Index pixels = g_.pixels(), image = g_.groups * g_.out_channels * pixels;
+    return {grad_ + group * g_.out_channels * pixels, image, pixels, pixels, pixel};
+  }
+
+  TurnedWindows<T> columns_of(Index group, Index pixel) const {
+    TurnedWindows<T> windows{{g_, x_, taps_}};
+    windows.group = group;
+    windows.first_pixel = pixel;
+    return windows;
+  }
+
+  const Geometry& g_;
+  const Images<const T>& x_;
+  const T* grad_;
+  T* dw_;
+  const Tap* taps_;
+  Index columns_;
+};
+
+template <class T>
 void weights_of(const Geometry& g, const Images<const T>& x, const T* grad, T* dw) {
-  const Index pixels = g.pixels(), all = g.batch * pixels, columns = g.in_channels * g.taps();
-  const Index channels = g.groups * g.out_channels, numbers = channels * columns;
+  const Index all = g.batch * g.pixels(), numbers = g.groups * g.out_channels * g.in_channels * g.taps();
   if (all == 0) {
     for (Index i = 0; i < numbers; ++i) dw[i] = 0;
     return;
   }
   core::Scratch scratch;
-  const Tap* taps = taps_of(g, x, scratch);
-  const Index parts = parts_of(all, numbers * Index(sizeof(T))), part = all / parts;
-  T* sums = scratch.array<T>(parts - 1, numbers);  // of all parts but the first, whose place is the result
-  // As many pixels of every part at a time as packed rows of 8 MB have.
-  const Index height = round_up(channels, gemm::Shape<T>::rows) * parts;
-  const Index most = 512 + (Index{8} << 20) / Index(sizeof(T)) / height / 512 * 512;
-  const gemm::Extents largest{g.out_channels, columns, at_most(most, part)};
-  const Index products = parts * g.groups;
-  T* room = scratch.array<T>(gemm::packed_rows_size<T>(products, largest));
-  for (Index first = 0; first < part; first += most) {
-    const gemm::Extents size{g.out_channels, columns, at_most(most, part - first)};
-    const auto rows_of = [&](Index product) {
-      const Index group = product % g.groups, pixel = product / g.groups * part + first;
-      return Pixels<T>{grad + group * g.out_channels * pixels, channels * pixels, pixels, pixels, pixel};
-    };
-    const auto rows = gemm::pack_all_rows<T>(products, size, rows_of, room);
-    const auto columns_of = [&](Index product) {
-      TurnedWindows<T> windows{{g, x, taps}};
-      windows.group = product % g.groups;
-      windows.first_pixel = product / g.groups * part + first;
-      return windows;
-    };
-    const auto done = [&](Index product, Index row, int count, Index column, Index width, gemm::Output<T> values) {
-      const Index of = product / g.groups;
-      for (int r = 0; r < count; ++r) {
-        const Index place = (product % g.groups * g.out_channels + row + r) * columns + column;
-        T* to = (of == 0 ? dw : sums + (of - 1) * numbers) + place;
-        const T* from = values.at(r, 0).data;
-        for (Index j = 0; j < width; ++j) to[j] = (first == 0 ? T(0) : to[j]) + from[j];
-      }
-    };
-    gemm::multiply_columns<T>(products, 1, size, rows, columns_of, gemm::HandOver{done});
-  }
-  constexpr Index block = 4096;
-  core::parallel_for(parts == 1 ? 0 : divide_up(numbers, block), core::thread_count(), [&](Index task) {
-    const Index begin = task * block, end = at_most(begin + block, numbers);
-    for (Index of = 0; of < parts - 1; ++of)
-      for (Index i = begin; i < end; ++i) dw[i] += sums[of * numbers + i];
-  });
+  const WeightGradient<T> gradient(g, x, grad, dw, scratch);
+  if (const Index parts = parts_of(all, numbers * Index(sizeof(T))); parts > 1)
+    gradient.by_parts(parts);
+  else
+    gradient.by_columns();
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ struct OfGradient {
   static FASTDL_INLINE void transform(const V (&values)[taken], V (&to)[W::size]) { W::gradient(values, to); }
 };
 
-// The transform of the tiles of a group, one channel at a time. Down the columns it is made of pixels side by side; then
-// rows are split into lines, one for each column that a tile sees, and along the rows it is made of tiles side by side,
-// from all strips: vectors are full however short a strip is.
+// The transform of the tiles of a group, one channel at a time. Down the columns it is made of pixels side by side;
+// then rows are split into lines, one for each column that a tile sees, and along the rows it is made of tiles side by
+// side, from all strips: vectors are full however short a strip is.
 template <class T, int M, class Kind>
 class TileTransform {
   using W = Winograd<T, M>;

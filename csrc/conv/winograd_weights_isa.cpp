@@ -39,7 +39,8 @@ class WeightGradient {
     const auto fitting = [](Index megabytes, Index numbers) {
       return 1 + (megabytes << 20) / (positions * numbers * Index(sizeof(T)));
     };
-    const Index parts = divide_up(groups, fitting(8, (width_ + height_) * group_width)), step = divide_up(groups, parts);
+    const Index parts = divide_up(groups, fitting(8, (width_ + height_) * group_width)),
+                step = divide_up(groups, parts);
     depth_ = step * group_width;
     // Of several parts the tiles are transformed anew for every block of rows: those are then larger.
     rows_ = at_most(height_, round_up(fitting(parts > 1 ? 24 : 8, width_), S::rows));
@@ -109,9 +110,7 @@ class WeightGradient {
   }
 
   // Tiles of groups [first, last).
-  Index depth_of(Index first, Index last) const {
-    return (last - 1 - first) * group_width + tiles_.in_group(last - 1);
-  }
+  Index depth_of(Index first, Index last) const { return (last - 1 - first) * group_width + tiles_.in_group(last - 1); }
 
   // sums[position][row][channel] of rows [row, row + count): those of earlier parts and of this one.
   void multiply(Index row, Index count, Index first, Index last, const T* columns, const T* rows, T* sums) const {
@@ -178,9 +177,9 @@ class WeightGradient {
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                                  \
-  void winograd_weights(const Geometry& g, const Images<const T>& x, const T* grad, T* dw, bool& finite) {   \
-    finite = WeightGradient<T>(g, x, grad, dw).run();                                                        \
+#define FASTDL_BODIES_OF(T)                                                                                \
+  void winograd_weights(const Geometry& g, const Images<const T>& x, const T* grad, T* dw, bool& finite) { \
+    finite = WeightGradient<T>(g, x, grad, dw).run();                                                      \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)
