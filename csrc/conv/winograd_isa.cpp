@@ -49,7 +49,9 @@ class Convolution {
   // Whether all outputs are finite.
   bool run() {
     if (tiles_.count == 0) return true;
-    const int threads = core::thread_count();
+    // Below some 50 us of one thread, waking others takes longer than they save.
+    const double filters = double(g_.groups * positions * g_.in_channels) * double(g_.out_channels);
+    const int threads = filters * double(round_up(tiles_.count, lanes) + 40) < 8e6 ? 1 : core::thread_count();
     // What is larger, transformed, filters or inputs, is made in parts, and the rest kept.
     const bool many_filters = g_.out_channels >= tiles_.count;
     for (Index group = 0; group < g_.groups; ++group)
@@ -62,7 +64,8 @@ class Convolution {
 
   void prepare(T* to) const {
     for (Index group = 0; group < g_.groups; ++group)
-      transform_filters({group, 0, g_.out_channels, nullptr}, to + group * filters_size(g_.out_channels));
+      transform_filters({group, 0, g_.out_channels, nullptr}, to + group * filters_size(g_.out_channels),
+                        core::thread_count());
   }
 
  private:
@@ -94,7 +97,7 @@ class Convolution {
     for (Index row = 0; row < g_.out_channels; row += slab) {
       const Slab part{group, row, at_most(slab, g_.out_channels - row),
                       filters_ ? filters_ + group * filters_size(g_.out_channels) : room};
-      if (!filters_) transform_filters(part, room);
+      if (!filters_) transform_filters(part, room, threads);
       core::parallel_for(tiles_.groups(), threads, [&](Index task) {
         core::Scratch of_task;
         T* inputs = of_task.array<T>(positions, inputs_stride());
@@ -140,8 +143,8 @@ class Convolution {
     }
   }
 
-  void transform_filters(const Slab& part, T* to) const {
-    core::parallel_for(divide_up(part.rows, S::rows), core::thread_count(),
+  void transform_filters(const Slab& part, T* to, int threads) const {
+    core::parallel_for(divide_up(part.rows, S::rows), threads,
                        [&](Index task) { transform_panel(part, task * S::rows, to); });
   }
 
