@@ -92,6 +92,50 @@ def test_input_gradient_is_a_sum_of_what_windows_give(level, dtype, rng, case):
         assert_within(found, expected, size, terms)
 
 
+@pytest.mark.parametrize("channels", [16, 64])
+def test_the_weight_gradient_by_tiles_is_nearly_as_accurate_as_the_sum(level, dtype, rng, channels):
+    """The middle of the gradient of 5 x 5 filters is that of 3 x 3 ones, and always a plain sum over pixels."""
+    x = np.maximum(0, rng.standard_normal((4, channels, 28, 28))).astype(dtype)
+    grad = rng.standard_normal((4, channels, 28, 28)).astype(dtype)
+    found = fastdl.conv.conv2d_weight(x, (channels, channels, 3, 3), grad, padding=1)
+    plain = fastdl.conv.conv2d_weight(x, (channels, channels, 5, 5), grad, padding=2)[:, :, 1:4, 1:4]
+    truth, _ = weight_expected(x, found, grad, {"padding": 1})
+
+    def error(values):
+        return np.sqrt(np.mean(np.square(wide(values) - truth)))
+
+    assert error(found) <= 4 * error(plain)
+
+
+@pytest.mark.parametrize(("channels", "side"), [(64, 56), (512, 14), (300, 7)])
+def test_weight_gradients_of_several_parts(native, rng, channels, side):
+    """More tiles, or more filters, than are kept at a time; the same for any number of threads."""
+    x = rng.standard_normal((8, channels, side, side), np.float32)
+    grad = rng.standard_normal((8, channels, side, side), np.float32)
+    shape = (channels, channels, 3, 3)
+    found = fastdl.conv.conv2d_weight(x, shape, grad, padding=1)
+    plain = fastdl.conv.conv2d_weight(x, (channels, channels, 5, 5), grad, padding=2)[:, :, 1:4, 1:4]
+    assert np.abs(found - plain).max() <= 2e-5 * np.abs(plain).max()
+    for count in (1, 3):
+        with fastdl.threads(count):
+            assert np.array_equal(fastdl.conv.conv2d_weight(x, shape, grad, padding=1), found)
+
+
+@pytest.mark.parametrize("place", [(0, 0), (5, 9), (18, 18)])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_in_the_taps_that_meet_it(level, dtype, rng, place, value):
+    """Winograd's transforms would spread it over all taps of a channel; in a corner some taps do not meet it."""
+    x = rng.standard_normal((2, 20, 19, 19)).astype(dtype)
+    grad = rng.standard_normal((2, 24, 19, 19)).astype(dtype)
+    x[(1, 3, *place)] = value
+    with np.errstate(invalid="ignore"):
+        found = fastdl.conv.conv2d_weight(x, (24, 20, 3, 3), grad, padding=1)
+        met = np.array([[0 <= place[a] + 1 - t < 19 for t in range(3)] for a in range(2)])
+        expected = np.zeros(found.shape, bool)
+        expected[:, 3] = met[0][:, None] & met[1][None, :]
+    assert np.array_equal(~np.isfinite(found), expected)
+
+
 @pytest.mark.parametrize("case", (*cases.CASES, *LARGER), ids=cases.label)
 def test_weight_gradient_is_a_sum_over_windows(level, dtype, rng, case):
     for draw in (rng.standard_normal, lambda shape: integers(rng, shape, dtype)):
