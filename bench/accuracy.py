@@ -314,7 +314,7 @@ much less accurate, for everyone. An angle θ next to parallel is known to eps /
 of X is also one of Y; of the kernels here only ntk and arc_cosine of order 0 show it."""
 
 
-def page(worst: dict, distances: list, cost: dict, convolutions: dict) -> str:
+def page(worst: dict, distances: list, cost: dict, convolutions: tuple[dict, ...]) -> str:
     """The page, from what was measured."""
     parts = [HOW.format(features=", ".join(map(str, FEATURES)))]
     for dtype in DTYPES:
@@ -340,7 +340,7 @@ def page(worst: dict, distances: list, cost: dict, convolutions: dict) -> str:
             + report.in_markdown(["dtype", *COSTED], rows)
         )
     if convolutions:
-        parts.append(accuracy_conv.section(convolutions))
+        parts.append(accuracy_conv.section(*convolutions))
     return "\n\n".join(parts) + "\n"
 
 
@@ -350,7 +350,7 @@ def main(arguments: list[str]) -> int:
     worst = worst_errors()
     there = hasattr(fastdl.gram, "rbf")
     distances, cost = (distance_errors(), cost_of_accuracy()) if there else ([], {})
-    text = page(worst, distances, cost, accuracy_conv.relative_errors())
+    text = page(worst, distances, cost, (accuracy_conv.relative_errors(), accuracy_conv.weight_errors()))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     print(f"{path.name}: {len(worst)} rows", file=sys.stderr)

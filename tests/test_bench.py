@@ -366,7 +366,7 @@ def test_accuracy_is_measured_against_more_digits(suite, monkeypatch):
         assert set(errors) == {*suite["machine"].levels(), "reference"}
         assert all(0 <= error <= 17 for error in errors.values())
     cost = {"float32": dict.fromkeys(accuracy.COSTED, 0.01)}
-    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], cost, {})
+    text = accuracy.page(worst, [("offset", "float32", 1e-6, 10.0)], cost, ())
     assert "| linear | offset |" in text and "| float32 | 10.0 ms | 10.0 ms | 10.0 ms |" in text
     monkeypatch.setattr(accuracy, "compute", lambda *arguments: np.full((33, 47), np.nan))
     assert all(error == np.inf for errors in accuracy.worst_errors(features=(3,)).values() for error in errors.values())
@@ -381,7 +381,12 @@ def test_accuracy_of_convolutions(suite, monkeypatch):
         assert 0.1 * np.finfo(dtype).eps < found["direct"] < 16 * np.finfo(dtype).eps
         # What the specification asks of "auto".
         assert found["auto"] <= 4 * found["direct"]
-    assert "| float32 | 16 |" in convolutions.section(errors)
+    weights = convolutions.weight_errors(channels=(5, 16))
+    assert set(weights) == set(errors)
+    for (dtype, _), found in weights.items():
+        assert 0.1 * np.finfo(dtype).eps < found["plain sum"] < 16 * np.finfo(dtype).eps
+        assert found["ours"] <= 4 * found["plain sum"]
+    assert convolutions.section(errors, weights).count("| float32 | 16 |") == 2
     monkeypatch.setattr(convolutions.fastdl.conv, "conv2d", lambda x, w, **options: np.zeros((1, 1), x.dtype))
     (error,) = convolutions.relative_errors(channels=(2,), dtypes=("float32",)).values()
     assert error["direct"] == 1
