@@ -31,7 +31,8 @@ double winograd_cost(const Geometry& g, Index m) {
 // The side of the tiles, or 0 for another algorithm. With few channels the error of F(4 x 4) is too large a multiple of
 // the direct one's, and F(2 x 2) gains nothing (docs/conv.md).
 int winograd_tile(const Geometry& g, bool forced) {
-  const bool many = g.in_channels >= 16;
+  // From some 1800 channels on the transforms of 64 tiles take 32 MB.
+  const bool many = g.in_channels >= 16 && g.in_channels <= 1800;
   if (!winograd_fits(g) || (!many && !forced)) return 0;
   const double two = winograd_cost(g, 2), four = winograd_cost(g, 4);
   const bool use_four = many && four <= two;
@@ -43,9 +44,12 @@ int winograd_tile(const Geometry& g, bool forced) {
 template <class T>
 bool planes_fit(const Geometry& g) {
   if (g.lower[2] < 0 || g.in_channels == 0) return false;
-  if (g.in_channels == 1 && g.groups > 1) return true;
-  const Index bytes = g.in_channels * g.in[0] * g.in[1] * (g.lower[2] + g.in[2] + 32) * Index(sizeof(T));
-  if (g.taps() == 1 || bytes > Index{8} << 20) return false;
+  // What the planes of a task take (plane.hpp), which dilation and padding may make much larger than the image.
+  const auto seen_along = [&](int a) { return double(seen(g, a)); };
+  const double width = std::max(seen_along(2), double(g.lower[2] + g.in[2])) + double(g.stride[2]);
+  const double bytes = double(g.in_channels) * seen_along(0) * seen_along(1) * width * double(sizeof(T));
+  if (g.in_channels == 1 && g.groups > 1) return bytes <= 0x1p25;
+  if (g.taps() == 1 || bytes > 0x1p23) return false;
   const bool full = 4 * g.out[2] >= 3 * filled(g.out[2]), few_filters = g.out_channels <= 16;
   return g.in_channels <= 4 ? full || few_filters : few_filters && g.stride[2] == 1;
 }

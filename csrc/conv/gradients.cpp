@@ -143,7 +143,9 @@ void compute_input(const fastdl_conv_shape* shape, const T* w, const T* grad, co
 // Whether Winograd's algorithm takes less than the plain sum over pixels, in multiply-adds; both counts are measured
 // (docs/conv.md).
 bool winograd_weights_fit(const Geometry& g) {
-  if (!winograd_fits(g) || g.in_channels < 16 || g.out_channels < 16) return false;
+  // (A group of tiles takes 18 KB a channel, in float64.)
+  if (!winograd_fits(g) || g.in_channels < 16 || g.out_channels < 16 || g.in_channels + g.out_channels > 2048)
+    return false;
   const double in = double(g.in_channels), out = double(g.out_channels), pixels = double(g.batch * g.pixels());
   const double tiles = double(g.batch * ((g.out[1] + 3) / 4) * ((g.out[2] + 3) / 4));
   return 36 * (in * out * (1.5 * tiles + 30) + 60 * tiles * (in + out)) < 9 * 1.6 * in * out * pixels;

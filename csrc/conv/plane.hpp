@@ -10,9 +10,11 @@
 namespace fastdl::conv {
 namespace {
 
-// All that windows see, `fill` where the image does not reach, and along rows as far as vectors of outputs go. With a
-// stride along rows, the columns that windows begin at lie side by side, then those one further, and so on: what a tap
-// sees for neighbouring outputs are always neighbours.
+using gemm::at_most;
+
+// All that windows see, and `fill` where the image does not reach. With a stride along rows, the columns that windows
+// begin at lie side by side, then those one further, and so on: what a tap sees for neighbouring outputs are always
+// neighbours. Vectors of outputs that go beyond a row's end read what follows it.
 template <class T>
 class Plane {
  public:
@@ -20,17 +22,18 @@ class Plane {
 
   Plane(const Geometry& g, T fill, core::Scratch& scratch) : g_(&g) {
     const Index step = g.stride[2], last = (g.kernel[2] - 1) * g.dilation[2], end = g.lower[2] + g.in[2];
-    const Index reach = gemm::round_up(g.out[2], lanes) + last / step, needed = gemm::divide_up(end, step);
+    const Index reach = g.out[2] + last / step, needed = gemm::divide_up(end, step);
     width_ = reach > needed ? reach : needed;
+    phases_ = at_most(step, last + 1);  // further ones no tap sees
     for (int a = 0; a < 2; ++a) rows_[a] = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1;
     Index* places = scratch.array<Index>(g.taps());
     for (Index t = 0; t < g.taps(); ++t) {
       const Index q = t % g.kernel[2], j = t / g.kernel[2] % g.kernel[1], i = t / g.kernel[2] / g.kernel[1];
-      places[t] = (i * g.dilation[0] * rows_[1] + j * g.dilation[1]) * width_ * step + place(q * g.dilation[2]);
+      places[t] = (i * g.dilation[0] * rows_[1] + j * g.dilation[1]) * row_length() + place(q * g.dilation[2]);
     }
     places_ = places;
-    data_ = scratch.array<T>(rows_[0] * rows_[1], width_ * step);
-    for (Index phase = 0; phase < step; ++phase) {
+    data_ = scratch.array<T>(rows_[0] * rows_[1] * row_length() + lanes);
+    for (Index phase = 0; phase < phases_; ++phase) {
       const Index before = columns_before(g.lower[2], phase), behind = columns_before(end, phase);
       for (Index d = 0; d < rows_[0]; ++d)
         for (Index h = 0; h < rows_[1]; ++h) {
@@ -40,6 +43,7 @@ class Plane {
           for (Index i = there ? behind : width_; i < width_; ++i) to[i] = fill;
         }
     }
+    for (int i = 0; i < lanes; ++i) data_[rows_[0] * rows_[1] * row_length() + i] = fill;
   }
 
   // The image, which takes the same places each time.
@@ -52,7 +56,7 @@ class Plane {
 
   // Where the windows of a row of outputs begin; tap(t) further is what they have at tap t.
   const T* at(Index od, Index oh) const {
-    return data_ + (od * g_->stride[0] * rows_[1] + oh * g_->stride[1]) * width_ * g_->stride[2];
+    return data_ + (od * g_->stride[0] * rows_[1] + oh * g_->stride[1]) * row_length();
   }
   Index tap(Index t) const { return places_[t]; }
 
@@ -61,7 +65,8 @@ class Plane {
     return d >= g_->lower[0] && d < g_->lower[0] + g_->in[0] && h >= g_->lower[1] && h < g_->lower[1] + g_->in[1];
   }
 
-  T* row(Index d, Index h) { return data_ + (d * rows_[1] + h) * width_ * g_->stride[2]; }
+  Index row_length() const { return width_ * phases_; }
+  T* row(Index d, Index h) { return data_ + (d * rows_[1] + h) * row_length(); }
 
   // How many columns before `end` are `phase` further than where a window may begin.
   Index columns_before(Index end, Index phase) const {
@@ -72,12 +77,13 @@ class Plane {
 
   void fill_row(const T* from, Index stride, T* to) {
     const Index step = g_->stride[2], before = g_->lower[2];
+    if (g_->in[2] == 0) return;
     if (stride == 1 && step == 1) {
       std::memcpy(to + before, from, std::size_t(g_->in[2]) * sizeof(T));
       return;
     }
     Index i = 0;
-    if (stride == 1 && step == 2)
+    if (stride == 1 && step == 2 && phases_ == 2)
       for (; i + lanes < g_->in[2]; i += 2 * lanes) {
         const int rest = int(gemm::at_most(lanes, g_->in[2] - i - lanes));
         const simd::Vec<T> first = simd::load(from + i), second = simd::load_first(from + i + lanes, rest);
@@ -85,14 +91,14 @@ class Plane {
         simd::store_first(to + place(before + i + 1), simd::odd_lanes<T>(first, second), (lanes + rest) / 2);
       }
     for (Index phase = (before + i) % step, at = (before + i) / step; i < g_->in[2]; ++i) {
-      to[phase * width_ + at] = from[i * stride];
+      if (phase < phases_) to[phase * width_ + at] = from[i * stride];
       if (++phase == step) phase = 0, ++at;
     }
   }
 
   const Geometry* g_;
   const Index* places_;
-  Index width_, rows_[2];
+  Index width_, phases_, rows_[2];
   T* data_;
 };
 

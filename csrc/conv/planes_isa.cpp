@@ -9,7 +9,6 @@
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {
 
-using gemm::at_most;
 using gemm::divide_up;
 
 // Filters computed together, and with so many filters so many vectors of pixels: accumulators for most of the

@@ -6,8 +6,6 @@
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {
 
-using gemm::at_most;
-
 // f(plane number), for channels of images
 template <class Function>
 void each_plane(const Geometry& g, const Function& f) {

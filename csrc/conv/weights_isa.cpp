@@ -126,13 +126,15 @@ class WeightGradient {
 template <class T>
 void weights_of(const Geometry& g, const Images<const T>& x, const T* grad, T* dw) {
   const Index all = g.batch * g.pixels(), numbers = g.groups * g.out_channels * g.in_channels * g.taps();
-  if (all == 0) {
+  if (all == 0 || g.in_pixels() == 0) {
     for (Index i = 0; i < numbers; ++i) dw[i] = 0;
     return;
   }
   core::Scratch scratch;
   const WeightGradient<T> gradient(g, x, grad, dw, scratch);
-  if (const Index parts = parts_of(all, numbers * Index(sizeof(T))); parts > 1)
+  // A stretch of the rows of all output channels, which a part has to itself, is some 2 KB a channel.
+  const Index parts = g.out_channels > 4096 ? 1 : parts_of(all, numbers * Index(sizeof(T)));
+  if (parts > 1)
     gradient.by_parts(parts);
   else
     gradient.by_columns();

@@ -35,6 +35,7 @@ struct WindowsOf {
   const Images<const T>& x;
   const Tap* taps;
   Reach reach;
+  Index least_tap = 0, largest_tap = 0;  // offsets
   Index group = 0;
 
   static constexpr int step = simd::lanes<T>;
@@ -47,6 +48,10 @@ struct WindowsOf {
     add(x.batch, g.batch);
     add(x.channel, g.groups * g.in_channels);
     for (int a = 0; a < axes; ++a) add(x.axis[a], g.in[a]);
+    for (Index t = 0; t < g.taps(); ++t) {
+      least_tap = t == 0 || taps[t].offset < least_tap ? taps[t].offset : least_tap;
+      largest_tap = t == 0 || taps[t].offset > largest_tap ? taps[t].offset : largest_tap;
+    }
   }
 
   const T* data() const { return x.data + group * g.in_channels * x.channel; }
@@ -182,12 +187,14 @@ struct Windows : WindowsOf<T> {
     int number[vectors];
     const T* from[vectors];
     const Index last_channel = (k + depth - 1) / g.taps() * x.channel, first_channel = k / g.taps() * x.channel;
+    const Index lowest = at_most(first_channel, last_channel) + this->least_tap;
+    const Index highest = (first_channel > last_channel ? first_channel : last_channel) + this->largest_tap;
     bool plain = true;
     for (int v = 0; v * step < width; ++v) {
       number[v] = pieces_of(first + v * step, int(at_most(step, count - v * step)), list[v]);
       const Index offset = list[v][0].offset;
       plain = plain && number[v] == 1 && whole<Stride>(list[v][0]) &&
-              this->template within<Stride>(offset + first_channel, offset + last_channel + taps[g.taps() - 1].offset);
+              this->template within<Stride>(offset + lowest, offset + highest);
       from[v] = data + offset;
     }
     if (plain && width == most) return all_inside<Stride, vectors>(from, k, depth, panel);
@@ -367,9 +374,9 @@ struct ImageWindows {
     constexpr int panel = gemm::Shape<T>::columns, step = simd::lanes<T>;
     const Geometry& g = all.g;
     const Images<const T>& x = all.x;
-    if (all.channels_last || g.taps() != 1 || g.in[2] != g.pixels() || g.stride[2] != 1 || g.lower[2] != 0 ||
-        x.axis[2] != 1)
-      return 0;
+    for (int a = 0; a < axes; ++a)
+      if (g.lower[a] != 0 || g.stride[a] != 1 || g.in[a] != (a == 2 ? g.pixels() : 1)) return 0;
+    if (all.channels_last || g.taps() != 1 || x.axis[2] != 1) return 0;
     const T* from = all.data() + first_pixel / g.pixels() * x.batch + first;
     for (Index p = 0; p < depth; ++p) {
       const T* row = from + (k + p) * x.channel;

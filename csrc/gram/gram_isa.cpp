@@ -63,7 +63,7 @@ void distance_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<co
   gram_of(kernel, x, y, symmetric, &distance, out);
   // 0 for a sample and itself, but not where the kernel is not finite.
   if (symmetric)
-    for (Index i = 0; i < x.rows; ++i) out.data[i * (out.row_stride + out.col_stride)] = 0 * of_x[i];
+    for (Index i = 0; i < x.rows; ++i) out.data[i * (out.row_stride + out.col_stride)] = of_x[i] - of_x[i];
 }
 
 template <class T>
