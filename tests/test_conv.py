@@ -614,13 +614,19 @@ def test_the_reference_runs_on_every_library(library, dtype, rng):
             np.testing.assert_allclose(np.from_dlpack(y), expected.astype(float), rtol=4 * eps)
 
 
+def close(dtype):
+    """Allow for sums of some hundred products in another order, or by another algorithm."""
+    tolerance = 800 * float(np.finfo(dtype).eps)
+    return {"rtol": tolerance, "atol": tolerance}
+
+
 def test_one_row_of_outputs_is_made_of_the_right_rows(level, dtype, rng):
     """1 x 1 filters see an image as one row of pixels only if that is what it is."""
     x = rng.standard_normal((1, 20, 3, 512)).astype(dtype)
     w = rng.standard_normal((20, 24, 1, 1)).astype(dtype)
     found = fastdl.conv.conv_transpose2d(x, w, padding=(1, 0))
     expected = np.einsum("nchw,co->nohw", wide(x[:, :, 1:2]), wide(w[:, :, 0, 0]))
-    assert np.allclose(found, expected.astype(dtype), rtol=1e-4, atol=1e-4)
+    assert np.allclose(found, expected.astype(dtype), **close(dtype))
     beside = fastdl.conv.conv2d(x[:, :, :1], w.transpose(1, 0, 2, 3), stride=(3, 1), padding=(1, 0))
     assert np.array_equal(beside, np.zeros((1, 24, 1, 512)))
 
@@ -628,15 +634,15 @@ def test_one_row_of_outputs_is_made_of_the_right_rows(level, dtype, rng):
 def test_windows_far_larger_than_the_image(level, dtype, rng):
     x, w = rng.standard_normal((1, 3, 8, 9)).astype(dtype), rng.standard_normal((8, 3, 3, 3)).astype(dtype)
     far = fastdl.conv.conv2d(x, w, dilation=600, padding=600)
-    assert np.allclose(far, fastdl.conv.conv2d(x, w[:, :, 1:2, 1:2]), rtol=1e-4, atol=1e-5)
+    assert np.allclose(far, fastdl.conv.conv2d(x, w[:, :, 1:2, 1:2]), **close(dtype))
     signal, filters = rng.standard_normal((1, 2, 4)).astype(dtype), rng.standard_normal((2, 1, 3)).astype(dtype)
     once = fastdl.conv.conv1d(signal, filters, groups=2, stride=2**31 - 1)
-    assert np.allclose(once, fastdl.conv.conv1d(signal[:, :, :3], filters, groups=2), rtol=1e-5)
-    assert np.allclose(fastdl.conv.avg_pool1d(signal, 4), signal.mean(axis=2, keepdims=True), rtol=1e-5, atol=1e-6)
+    assert np.allclose(once, fastdl.conv.conv1d(signal[:, :, :3], filters, groups=2), **close(dtype))
+    assert np.allclose(fastdl.conv.avg_pool1d(signal, 4), signal.mean(axis=2, keepdims=True), **close(dtype))
 
 
 def test_prepared_by_an_empty_batch(level, dtype, rng):
     x, w = rng.standard_normal((2, 32, 8, 8)).astype(dtype), rng.standard_normal((32, 32, 3, 3)).astype(dtype)
     prepared = fastdl.conv.prepare(w, padding=1)
     assert prepared(x[:0]).shape == (0, 32, 8, 8)
-    assert np.allclose(prepared(x), fastdl.conv.conv2d(x, w, padding=1), rtol=1e-4, atol=1e-4)
+    assert np.allclose(prepared(x), fastdl.conv.conv2d(x, w, padding=1), **close(dtype))

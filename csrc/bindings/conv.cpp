@@ -154,9 +154,13 @@ std::optional<Contiguous<T>> optional(const Optional& array, const char* name) {
 
 template <class Enum>
 Enum chosen(const char* name, const std::string& value, std::initializer_list<std::pair<const char*, Enum>> list) {
-  for (const auto& [key, found] : list)
+  std::string names;
+  for (const auto& [key, found] : list) {
     if (value == key) return found;
-  throw py::value_error(std::string(name) + ": expected one of the list, got " + value);
+    names += names.empty() ? "" : ", ";
+    names += key;
+  }
+  throw py::value_error(std::string(name) + ": expected one of " + names + ", got " + value);
 }
 
 fastdl_conv_algorithm algorithm_of(const std::string& name) {

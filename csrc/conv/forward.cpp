@@ -1,6 +1,6 @@
 #include "conv/forward.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include "conv/bodies.hpp"
 #include "conv/checks.hpp"
