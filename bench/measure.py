@@ -27,11 +27,6 @@ LONG = 0.25
 FEWEST_ROUNDS = 5
 MOST_ROUNDS = 25
 
-# Threads of OpenBLAS go on spinning after a call, 2^26 cycles unless told otherwise (27 ms at 2.4 GHz), on the
-# processors the next contender is about to use: with 10 ms of rest fastdl ran at half its rate on two threads. They are
-# given the time to fall asleep.
-SETTLE = 30e-3
-
 
 class Disagreement(AssertionError):
     """A contender computed something else than the others."""
@@ -113,6 +108,20 @@ def same_threads(count: int) -> Iterator[None]:
         fastdl.set_num_threads(before)
 
 
+def fall_quiet() -> None:
+    """Wait until no thread of this process is at work.
+
+    Those of OpenBLAS go on spinning after a call, for more than 60 ms with NumPy's build of it at 2.3 GHz, on the
+    processors the next contender is about to use: fastdl ran at 184 GF/s behind them, and at 280 when they slept.
+    """
+    step, most = 10e-3, 0.5
+    for _ in range(int(most / step)):
+        before = time.process_time()
+        time.sleep(step)
+        if time.process_time() - before < 0.1 * step:
+            return
+
+
 def _time(call: Callable[[], Any], batch: int) -> float:
     """Seconds of a call, the average over a batch."""
     if hasattr(call, "timed"):
@@ -138,7 +147,7 @@ def _batch(call: Callable[[], Any]) -> tuple[int, float]:
 
 
 def interleave(
-    calls: dict[str, Callable[[], Any]], seconds: float, settle: float, fewest: int = FEWEST_ROUNDS
+    calls: dict[str, Callable[[], Any]], seconds: float, settle: bool, fewest: int = FEWEST_ROUNDS
 ) -> dict[str, tuple[list, int]]:
     """Time all calls by turns, so that whatever else the machine does meets all of them alike.
 
@@ -148,8 +157,8 @@ def interleave(
         What to time, by name.
     seconds : float
         Begin no further round after this.
-    settle : float
-        Pause before each turn.
+    settle : bool
+        Wait before each turn until the threads of the one before sleep.
     fewest : int
         How many rounds are made at least. With 1 just one is made, of one call, and nothing before it.
 
@@ -171,7 +180,7 @@ def interleave(
             # There and back, so that nobody always follows the same neighbour.
             for name in list(calls)[:: 1 if turn % 2 == 0 else -1]:
                 if settle:
-                    time.sleep(settle)
+                    fall_quiet()
                 batch, expected = tried[name]
                 # Untimed, to wake the contender's threads and bring its inputs back into the caches. A call that fills
                 # a round many times over does not notice, and would only double the wait.
@@ -202,7 +211,7 @@ def measure(group: Group, seconds: float) -> dict[str, tuple[list, int]]:
                 raise RuntimeError(f"{group.label}: announced {group.contenders}, prepared {tuple(prepared.calls)}")
             for name, call in prepared.calls.items():
                 prepared.check(name, as_numpy(call()))
-            return interleave(prepared.calls, seconds, SETTLE if group.threads > 1 else 0.0, group.rounds)
+            return interleave(prepared.calls, seconds, group.threads > 1, group.rounds)
         finally:
             prepared.close()
 

@@ -339,7 +339,7 @@ def test_foreign_rivals_are_timed_where_they_run(suite, tmp_path, monkeypatch):
     call = foreign.ForeignCall("neural-tangents", "ntk", {"X": X, "depth": 2})
     try:
         assert np.array_equal(call(), 2 * X)
-        durations, batch = suite["measure"].interleave({"foreign": call}, seconds=0.0, settle=0.0)["foreign"]
+        durations, batch = suite["measure"].interleave({"foreign": call}, seconds=0.0, settle=False)["foreign"]
         assert len(durations) == 5 and batch > 1
         assert 0 < min(durations) < 1e-3
     finally:
@@ -406,7 +406,7 @@ def test_many_digits_are_the_formulas(suite, name, rng):
 
 def test_long_calls_are_made_once(suite):
     calls = []
-    result = suite["measure"].interleave({"long": lambda: calls.append(1)}, seconds=9.0, settle=0.0, fewest=1)
+    result = suite["measure"].interleave({"long": lambda: calls.append(1)}, seconds=9.0, settle=False, fewest=1)
     assert len(calls) == 1 and len(result["long"][0]) == 1
 
 
@@ -421,14 +421,14 @@ def test_turns_are_taken(suite):
 
         return call
 
-    result = suite["measure"].interleave({name: contender(name) for name in "abc"}, seconds=0.0, settle=0.0)
+    result = suite["measure"].interleave({name: contender(name) for name in "abc"}, seconds=0.0, settle=False)
     # First each finds its batch; then there and back, five times. Neighbours that are the same fall together.
     assert "".join(order) == "abc" + "abcbabcbabc"
     assert all(len(durations) == 5 for durations, _ in result.values())
 
 
 def test_short_calls_are_batched(suite):
-    result = suite["measure"].interleave({"short": lambda: None}, seconds=0.0, settle=0.0)
+    result = suite["measure"].interleave({"short": lambda: None}, seconds=0.0, settle=False)
     durations, batch = result["short"]
     assert batch > 100
     assert max(durations) < 1e-4

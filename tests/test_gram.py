@@ -64,6 +64,27 @@ def test_alone_equals_both_to_the_bit(native_level, dtype, rng, n, d):
     assert_same_bits(alone, fastdl.gram.linear(X, X.copy()))
 
 
+@pytest.mark.parametrize("beside", [0, 1])
+def test_large_results_are_mirrored_wherever_they_begin(native_level, dtype, rng, beside):
+    # From 16 MB on whole cache lines are stored past the caches, if rows are whole lines, from where they begin.
+    n, line = 2064, 64
+    X = rng.standard_normal((n, 9)).astype(dtype)
+    expected = fastdl.gram.linear(X, X.copy())
+    room = np.empty(n * (n + beside) * dtype.itemsize + 2 * line, np.uint8)
+    first = -room.ctypes.data % line
+    for offset in (0, dtype.itemsize, 16, 32, 48):
+        out = np.ndarray((n, n + beside), dtype, room, first + offset)
+        out[...] = np.nan
+        assert_same_bits(fastdl.gram.linear(X, out=out[:, :n]), expected)
+        assert np.isnan(out[:, n:]).all()
+
+
+def test_large_results_begin_at_a_cache_line(native, dtype, rng):
+    for n in (128, 131, 1000):
+        results = [fastdl.gram.linear(rng.standard_normal((n, 3)).astype(dtype)) for _ in range(4)]
+        assert all(result.flags.carray and result.ctypes.data % 64 == 0 for result in results)
+
+
 def test_transposed_when_the_arguments_are_swapped(level, dtype, rng):
     X = rng.standard_normal((37, 101)).astype(dtype)
     Y = rng.standard_normal((53, 101)).astype(dtype)

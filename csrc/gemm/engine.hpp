@@ -45,7 +45,9 @@ class Product {
     const Index column_blocks = divide_up(size_.columns, p.column_block);
     const Index row_packs = divide_up(at_most(p.row_block, size_.rows), pack_rows);
     const Index column_packs = divide_up(p.column_block, S::columns);
-    const Index chunks = divide_up(at_most(p.row_block, size_.rows), p.chunk);
+    // A symmetric result is mirrored by whole lines: its chunks end where lines do, and the first may be short.
+    const Index lead = symmetric_ ? rows_to_line(c_) : 0, short_by = lead > 0 ? p.chunk - lead : 0;
+    const Index chunks = divide_up(at_most(p.row_block, size_.rows) + short_by, p.chunk);
     const Index packs = row_packs + column_packs, tiles = chunks * (p.column_block / p.part);
 
     core::Scratch scratch;
@@ -67,7 +69,8 @@ class Product {
           pack_rows_of(row, row + task * pack_rows, row_end, stretch, packed_a);
       } else if (task < tiles) {
         const Index j = column + task / chunks * p.part, j_end = at_most(j + p.part, column_end);
-        const Index i = row + task % chunks * p.chunk, i_end = at_most(i + p.chunk, row_end);
+        const Index i_first = row + task % chunks * p.chunk - short_by, i_end = at_most(i_first + p.chunk, row_end);
+        const Index i = i_first < row ? row : i_first;
         const T* b = packed_b + (j - column) * stretch.depth;
         if (i < row_end && j < j_end) chunk(i, i_end, j, j_end, packed_a + (i - row) * stretch.depth, b, stretch);
       }
@@ -111,7 +114,8 @@ class Product {
         for (int i = 0; i < rows; ++i)
           finish_(c_.at(r + i, column), r + i, column, at_most(width, wanted + i * symmetric_));
     }
-    if (symmetric_ && stretch.last() && first < row_end) mirror(c_, first, row_end, column, column_end - column);
+    if (symmetric_ && stretch.last() && first < row_end)
+      mirror(c_, size_.rows, first, row_end, column, column_end - column);
   }
 
   Extents size_;

@@ -43,18 +43,19 @@ struct Shape {
   static constexpr int group_rows = 48;
   static_assert(group_rows % rows == 0);
 
-  // Rows packed at a time: A takes at most 4 MB.
-  static Index most_rows(Index depth) { return cut(Index{4} << 20, depth, group_rows); }
+  // Rows packed at a time: A takes at most 16 MB. Its panels are fetched from wherever they are, long before their
+  // turn; but whenever they change, B is packed again.
+  static Index most_rows(Index depth) { return cut(Index{16} << 20, depth, group_rows); }
 
   // Columns of a packed part of B: it takes 5/8 of the L2 cache and leaves the rest to A, C and the fetches ahead. (Zen
   // 3, 512 KB: from 1/2 to 1 no difference stood out of the noise.)
   static Index part_columns(Index depth) { return cut(core::l2_bytes() * 5 / 8, depth, columns); }
 
  private:
-  // How many rows of that depth fit, a multiple of `unit`; no more than 4096, however shallow.
+  // How many rows of that depth fit, a multiple of `unit`; no more than 8192, however shallow.
   static Index cut(Index bytes, Index depth, Index unit) {
     const Index fit = bytes / ((depth + 1) * static_cast<Index>(sizeof(T)));
-    return (fit < unit ? 1 : (fit < 4096 ? fit : 4096) / unit) * unit;
+    return (fit < unit ? 1 : (fit < 8192 ? fit : 8192) / unit) * unit;
   }
 };
 

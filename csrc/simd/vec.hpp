@@ -95,6 +95,27 @@ FASTDL_INLINE void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// Past the caches to memory, for large results that are not read again soon: the line is not fetched first. p must be
+// aligned to the vector, whole lines should be stored together, and `end_stream` comes before another thread looks.
+template <class T>
+FASTDL_INLINE void stream(T* p, Vec<T> v) {
+#if defined(FASTDL_NATIVE_AVX512)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(v));
+#elif defined(FASTDL_NATIVE_AVX2)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(v));
+#elif defined(FASTDL_NATIVE_SSE2)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), reinterpret_cast<__m128i>(v));
+#else
+  store(p, v);
+#endif
+}
+
+FASTDL_INLINE void end_stream() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 // Asks for the cache line of p: to L1 for writing soon, or to L2 for later. Assembly, because GCC 12 drops loops and
 // functions that do nothing but __builtin_prefetch.
 FASTDL_INLINE void prefetch_to_write(const void* p) {

@@ -31,6 +31,7 @@ from fastdl._arrays import (
     is_plain,
     kind,
     library_of,
+    new_array,
     to_device,
     to_host,
 )
@@ -298,7 +299,7 @@ class Call:
         `parameters` follow the arrays in the calls of the kernel and of the reference.
         """
         if out is None and self.backend == "native":
-            result = np.empty(shape, self.dtype)
+            result = new_array(shape, self.dtype)
             self.operation.native(*self.arrays, *parameters, result)  # type: ignore[misc]
             return result if self.library is NUMPY else self.library.wrap(result, self.like)
         return self._finish_any(shape, out, parameters)
@@ -310,7 +311,7 @@ class Call:
         """
         if self.backend != "native":
             return self._run_reference(parameters)  # type: ignore[no-any-return]
-        results = [None if shape is None else np.empty(shape, self.dtype) for shape in shapes]
+        results = [None if shape is None else new_array(shape, self.dtype) for shape in shapes]
         number = self.operation.native(*self.arrays, *parameters, *results)  # type: ignore[misc]
         return *(None if array is None else self.library.wrap(array, self.like) for array in results), number
 
@@ -322,7 +323,7 @@ class Call:
             target = check_out(operation.name, out, shape, self.dtype, library, self.like, sources)
         if self.backend == "native":
             # Only reached with out: one a kernel cannot write as it lies gets its result by a copy.
-            result = target if target is not None and is_plain(target) else np.empty(shape, self.dtype)
+            result = target if target is not None and is_plain(target) else new_array(shape, self.dtype)
             operation.native(*self.arrays, *parameters, result)  # type: ignore[misc]
         elif self.backend == "cuda":
             namespace = library.namespace(self.like)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import check_out, dtype_name
+from fastdl._arrays import check_out, dtype_name, new_array
 from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
 from fastdl._kernels import find
 
@@ -124,7 +124,7 @@ def _target(call: Call, shape: tuple[int, int], out: Array | None) -> Array:
         sources = [source for source in call.sources if source is not None]
         return check_out(call.operation.name, out, shape, call.dtype, call.library, call.like, sources)
     if isinstance(call.arrays[0], np.ndarray):
-        return np.empty(shape, call.dtype)
+        return new_array(shape, call.dtype)
     return call.library.namespace(call.like).empty(shape, dtype=call.dtype, device=call.like.device)
 
 

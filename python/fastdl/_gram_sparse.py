@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from fastdl._arrays import NUMPY, check_dtype, check_out, float32, float64, is_plain, library_of
+from fastdl._arrays import NUMPY, check_dtype, check_out, float32, float64, is_plain, library_of, new_array
 from fastdl._dispatch import choose, core
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sparse_gram(kernel: Kernel, X: Any, Y: Any, out: Array | None, values: tuple
     columns = _canonical(first if second is None else second, "csc", dtype)
     native = getattr(getattr(core, "gram", None), "sparse", None)
     if chosen == "native" and native is not None:
-        result = target if target is not None and is_plain(target) else np.empty(shape, dtype)
+        result = target if target is not None and is_plain(target) else new_array(shape, dtype)
         native(_triple(rows), _triple(columns), (*shape, d), kernel.name, parameters, second is None, result)
     else:
         from fastdl.reference.gram_sparse import sparse
