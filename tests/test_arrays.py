@@ -1,6 +1,7 @@
 """What is accepted, as what it is computed, and in which library the answer comes."""
 
 import array
+import os
 import subprocess
 import sys
 
@@ -414,3 +415,44 @@ def test_torch_is_not_imported_for_numpy_users():
         "assert fastdl.get_backend() == 'reference' or not {'numpy.ma', 'array_api_compat'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_of_large_results_is_used_again(native, rng):
+    X = rng.standard_normal((1200, 3))
+    first = fastdl.gram.linear(X)
+    view, where = first[5:, 7:], address(first)
+    expected = view.copy()
+    del first
+    # As long as a view is alive the memory is its own.
+    assert address(fastdl.gram.linear(X)) != where
+    np.testing.assert_array_equal(view, expected)
+    del view
+    again = fastdl.gram.linear(X)
+    np.testing.assert_array_equal(again, fastdl.gram.linear(X, X.copy()))
+    assert again.flags.carray and again.flags.writeable
+
+
+@pytest.mark.parametrize("limit, reused", [("0", False), ("16", True), ("10", False), ("nonsense", True)])
+def test_how_much_memory_is_kept(native, limit, reused):
+    # 11.5 MB, deleted: kept memory holds what it held, memory fresh from the system holds zeros.
+    code = """
+import numpy as np
+import fastdl
+from fastdl._core import Room
+fastdl.set_num_threads(1)
+np.frombuffer(Room(11_500_000), np.uint8)[:] = 7
+print((np.frombuffer(Room(11_400_000), np.uint8) == 7).all())
+"""
+    environment = {**os.environ, "FASTDL_KEEP_MB": limit}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(reused)]
+
+
+def test_a_result_that_cannot_be_had(native):
+    tall = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 26, 1), (0, 0))
+    with pytest.raises(MemoryError, match=r"unable to allocate \d+ bytes for a result of shape \(67108864, "):
+        fastdl.gram.linear(tall)

@@ -7,7 +7,6 @@ another device stay in their library and are judged by the names of their dtypes
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import Any
 
@@ -29,10 +28,6 @@ OVERLAP_WORK = 10_000
 _INTEGERS = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
 )
-# Results this large begin at a cache line. NumPy begins them 16 bytes past one, where a vector of 64 bytes always lies
-# in two lines: a symmetric Gram matrix of 512 to 4096 rows takes 4 to 16% longer. It costs 1.6 us.
-_LINE = 64
-_LARGE = 1 << 16
 # NumPy makes up a name at every asking, which takes longer than a small matrix product.
 _NAMES = {np.dtype(name): name for name in ("float32", "float64", *_INTEGERS)}
 _DLPACK_CPU = (1, 3, 11)  # main memory, and main memory pinned for CUDA and for ROCm
@@ -202,15 +197,6 @@ def is_plain(array: HostArray) -> bool:
         and array.dtype.isnative
         and all(stride % size == 0 for extent, stride in zip(array.shape, array.strides, strict=True) if extent > 1)
     )
-
-
-def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-    """Make room for a result."""
-    size = math.prod(shape) * dtype.itemsize
-    if size < _LARGE:
-        return np.empty(shape, dtype)
-    room = np.empty(size + _LINE, np.uint8)
-    return ndarray(shape, dtype, room, -room.ctypes.data % _LINE)
 
 
 def to_host(

@@ -11,6 +11,7 @@ Nothing is computed or written before `finish`, and `finish` checks `out` first.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from numpy import ndarray
 from fastdl._arrays import (
     NUMPY,
     Array,
+    HostArray,
     Library,
     check_out,
     float32,
@@ -31,7 +33,6 @@ from fastdl._arrays import (
     is_plain,
     kind,
     library_of,
-    new_array,
     to_device,
     to_host,
 )
@@ -61,6 +62,23 @@ def _load_core() -> tuple[Any, str]:
 
 
 core, missing = _load_core()
+
+# Results from this size on lie in a Room: from a cache line on (NumPy begins 16 bytes past one, where a vector of 64
+# bytes always lies in two, and a symmetric Gram matrix of 512 to 4096 rows takes 4 to 16% longer), in memory that is
+# used again.
+_LARGE = 1 << 16
+
+
+def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+    """Make room for a result."""
+    size = math.prod(shape) * dtype.itemsize
+    if core is None or size < _LARGE or size > sys.maxsize:
+        return np.empty(shape, dtype)
+    try:
+        return ndarray(shape, dtype, core.Room(size))
+    except MemoryError:
+        raise MemoryError(f"unable to allocate {size} bytes for a result of shape {shape} and dtype {dtype}") from None
+
 
 _cuda: Any = None
 _cuda_looked_for = False

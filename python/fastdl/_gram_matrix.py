@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import check_out, dtype_name, new_array
+from fastdl._arrays import check_out, dtype_name
+from fastdl._dispatch import new_array
 from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
 from fastdl._kernels import find
 

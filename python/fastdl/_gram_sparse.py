@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from fastdl._arrays import NUMPY, check_dtype, check_out, float32, float64, is_plain, library_of, new_array
-from fastdl._dispatch import choose, core
+from fastdl._arrays import NUMPY, check_dtype, check_out, float32, float64, is_plain, library_of
+from fastdl._dispatch import choose, core, new_array
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
