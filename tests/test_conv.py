@@ -199,6 +199,28 @@ def test_groups_are_separate_convolutions(level, dtype, rng):
         np.testing.assert_array_equal(y[:, 3 * g : 3 * g + 3], part)
 
 
+@pytest.mark.parametrize("channels", [7, 8, 9, 16, 17, 33])
+@pytest.mark.parametrize("size", [(1, 1), (2, 9), (7, 7), (8, 15), (17, 33)])
+def test_depthwise_is_a_convolution_of_each_channel(level, dtype, rng, channels, size):
+    whole = integers(rng, (2, *size, channels), dtype)
+    x, w, bias = whole.transpose(0, 3, 1, 2), integers(rng, (channels, 1, 3, 3), dtype), integers(rng, channels, dtype)
+    filters = {3: w, 2: w[..., :2, :1], 5: np.concatenate((w, w[..., :2, :]), axis=2)}
+    for side, stride, padding, dilation in itertools.product(filters, (1, 2, (3, 1)), (1, (0, 2), 4), (1, (2, 1))):
+        options = {"stride": stride, "padding": padding, "dilation": dilation, "activation": "relu"}
+        seen = [n + 2 * p for n, p in zip(size, np.broadcast_to(padding, 2), strict=True)]
+        reach = (np.array(filters[side].shape[2:]) - 1) * dilation + 1
+        if (reach > seen).any():
+            continue
+        one_by_one = [
+            conv.conv2d(x[:, c : c + 1], filters[side][c : c + 1], bias[c : c + 1], algorithm="direct", **options)
+            for c in range(channels)
+        ]
+        whole_rows, apart = np.ascontiguousarray(x), np.repeat(x, 2, axis=2)[:, :, ::2]
+        for images in (x, whole_rows, apart, np.ascontiguousarray(x[..., ::-1])[..., ::-1]):
+            found = conv.conv2d(images, filters[side], bias, groups=channels, **options)
+            np.testing.assert_array_equal(found, np.concatenate(one_by_one, axis=1), err_msg=str((side, options)))
+
+
 def test_one_by_one_is_a_matrix_product(level, dtype, rng):
     x, w = integers(rng, (3, 17, 5, 7), dtype), integers(rng, (9, 17, 1, 1), dtype)
     expected = np.einsum("oc,nchw->nohw", w[:, :, 0, 0], x)

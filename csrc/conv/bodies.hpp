@@ -9,6 +9,7 @@ namespace fastdl::conv {
 // direct:    out = activation(bias + w applied to x), out (batch, channels, pixels) contiguous, w (out, in, taps) of
 //            all groups; bias may be null
 // planes:    the same, for few input channels a group, but not none
+// depthwise: the same, for planes of groups of one channel and one filter
 // winograd:  the same, for 3 x 3 filters of stride and dilation 1, by tiles of m x m, m = 2 or 4; rows of x are
 //            contiguous. finite becomes false if a value of out is not: the transforms spread those over their tile
 // winograd_filters: transformed filters, groups x (m + 2)^2 x (out_channels, rounded up to 6, x in_channels and 16
@@ -19,6 +20,8 @@ namespace fastdl::conv {
 #define FASTDL_CONV_TYPE(T)                                                                                           \
   void direct(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out); \
   void planes(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out); \
+  void depthwise(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation,       \
+                 T* out);                                                                                             \
   void winograd(const Geometry& g, const Images<const T>& x, const WinogradFilters<T>& w, const T* bias,              \
                 Activation activation, int m, T* out, bool& finite);                                                  \
   void winograd_filters(const Geometry& g, const T* w, int m, T* to);                                                 \

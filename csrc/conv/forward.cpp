@@ -54,6 +54,16 @@ bool planes_fit(const Geometry& g) {
   return g.in_channels <= 4 ? full || few_filters : few_filters && g.stride[2] == 1;
 }
 
+// Whether channels along the vector serve (depthwise_isa.cpp): one channel and one filter a group, and groups enough to
+// fill half a vector. A row of outputs must not see more than a cache holds.
+template <class T>
+bool depthwise_fits(const Geometry& g) {
+  const bool plane = g.in[0] == 1 && g.kernel[0] == 1 && g.out[0] == 1 && g.lower[0] == 0 && g.lower[1] >= 0;
+  const double row = double(seen(g, 2)) * double((g.kernel[1] - 1) * g.dilation[1] + 1);
+  return plane && g.in_channels == 1 && g.out_channels == 1 && g.groups >= 8 && g.lower[2] >= 0 &&
+         row * 16 * double(sizeof(T)) <= 0x1p22;
+}
+
 // The position in [0, n) that stands for one outside, or -1 for none.
 Index mapped(Index i, Index n, fastdl_padding padding) {
   if (i >= 0 && i < n) return i;
@@ -151,6 +161,10 @@ void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, 
     FASTDL_DISPATCH(
         winograd(g, x, {w.plain, tile == w.tile ? w.filters : nullptr}, bias, activation, tile, out, finite));
     if (finite) return;  // else once more, without what the transforms spread
+  }
+  if (depthwise_fits<T>(g)) {
+    FASTDL_DISPATCH(depthwise(g, x, w.plain, bias, activation, out));
+    return;
   }
   if (planes_fit<T>(g)) {
     FASTDL_DISPATCH(planes(g, x, w.plain, bias, activation, out));
