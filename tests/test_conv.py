@@ -668,3 +668,30 @@ def test_prepared_by_an_empty_batch(level, dtype, rng):
     prepared = fastdl.conv.prepare(w, padding=1)
     assert prepared(x[:0]).shape == (0, 32, 8, 8)
     assert np.allclose(prepared(x), fastdl.conv.conv2d(x, w, padding=1), **close(dtype))
+
+
+def test_auto_takes_transforms_for_large_filters(native_level, rng):
+    x, w = rng.standard_normal((2, 16, 60, 60)), rng.standard_normal((16, 16, 31, 31))
+    options = {"padding": 15, "stride": (1, 2)}
+    exact = conv.conv2d(wide(x[:1].astype("f4")), wide(w.astype("f4")), algorithm="direct", **options)
+    for dtype in ("float32", "float64"):
+        images, filters = x.astype(dtype), w.astype(dtype)
+        found = conv.conv2d(images, filters, **options)
+        np.testing.assert_array_equal(found, conv.conv2d(images, filters, algorithm="fft", **options))
+        direct = conv.conv2d(images, filters, algorithm="direct", **options)
+        assert not np.array_equal(found, direct)
+        assert np.abs(found - direct).max() <= 60 * np.finfo(dtype).eps * np.sqrt((direct**2).mean())
+        if dtype == "float32":
+            errors = [np.sqrt(((result[:1] - exact) ** 2).mean()) for result in (found, direct)]
+            assert errors[0] <= 4 * errors[1]
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "sigmoid"])
+def test_what_is_not_finite_stays_in_its_windows_where_auto_would_take_transforms(native_level, rng, activation):
+    x, w = rng.standard_normal((2, 16, 60, 60), dtype="f4"), rng.standard_normal((16, 16, 31, 31), dtype="f4")
+    options = {"padding": 15, "activation": activation}
+    for poison in (np.nan, np.inf, -np.inf):
+        x[1, 3, 2, 5] = poison
+        expected = conv.conv2d(x, w, algorithm="direct", **options)
+        np.testing.assert_array_equal(conv.conv2d(x, w, **options), expected)
+        assert np.isfinite(expected[0]).all()

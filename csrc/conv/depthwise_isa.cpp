@@ -1,6 +1,7 @@
 // Depthwise convolution with channels along the vector, compiled once per instruction-set level: a vector of channels
-// is turned, so that each pixel is a vector of them, convolved, and turned back. Rows need not fill a vector, and strides
-// cost nothing: what small planes and strided filters want, where kernels along rows (planes_isa.cpp) waste their lanes.
+// is turned, so that each pixel is a vector of them, convolved, and turned back. Rows need not fill a vector, and
+// strides cost nothing: what small planes and strided filters want, where kernels along rows (planes_isa.cpp) waste
+// their lanes.
 #include "conv/activation.hpp"
 #include "conv/bodies.hpp"
 #include "core/cache.hpp"
@@ -75,9 +76,7 @@ class Depthwise {
   }
 
   // Rows of the image, with its surroundings, that so many rows of outputs see.
-  Index seen_by(Index rows) const {
-    return (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
-  }
+  Index seen_by(Index rows) const { return (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1; }
 
   int channels_of(Index block) const { return int(at_most(lanes, g_.groups - block * lanes)); }
 
@@ -207,16 +206,16 @@ class Depthwise {
   const T* bias_;
   Activation activation_;
   T* out_;
-  Index width_;                    // of what the windows of a row see
+  Index width_;  // of what the windows of a row see
   const Index* places_ = nullptr;
 };
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                                \
+#define FASTDL_BODIES_OF(T)                                                                                     \
   void depthwise(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, \
-                 T* out) {                                                                                 \
-    Depthwise<T>(g, x, bias, activation, out).run(w);                                                      \
+                 T* out) {                                                                                      \
+    Depthwise<T>(g, x, bias, activation, out).run(w);                                                           \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

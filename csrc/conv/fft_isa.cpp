@@ -5,63 +5,11 @@
 // element by element, [element][tile or output][channel], and one such matrix of w stays in L2 over a batch of tiles.
 #include "conv/activation.hpp"
 #include "conv/fft_bodies.hpp"
+#include "conv/fft_cost.hpp"
 #include "conv/signal_tile.hpp"
 
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {
-
-// The shape of a convolution: sizes of the input, of the kernel, and of the result.
-struct Layer {
-  int rank;
-  Index images, channels, outputs;
-  const Index *size, *kernel;
-  Index out_size[most_axes], offset[most_axes];
-};
-
-// Tiles of at least `side` numbers along every axis, but no more than there are.
-Blocks blocks_of(const Layer& layer, Index side) {
-  Blocks blocks{};
-  for (int a = 0; a < layer.rank; ++a) {
-    const Index least = at_most(layer.size[a], side < layer.kernel[a] ? layer.kernel[a] : side);
-    if (layer.rank == 1) {
-      fft::good_split((least + 1) / 2, blocks.rows, blocks.columns);
-      blocks.length[a] = 2 * blocks.rows * blocks.columns;
-    } else {
-      blocks.length[a] = a == 0 ? 2 * fft::good_size((least + 1) / 2) : fft::good_size(least);
-    }
-    blocks.tile[a] = blocks.length[a] - layer.kernel[a] + 1;
-  }
-  return blocks;
-}
-
-// The time of it in ns, as in blocks.hpp: transforms, and 0.12 for a product of two complex numbers and a sum.
-double price(const Layer& layer, const Blocks& blocks) {
-  double numbers = 0.5, work = 0;
-  for (int a = 0; a < layer.rank; ++a) {
-    const Index length = a == 0 ? blocks.length[a] / 2 : blocks.length[a];
-    numbers *= double(blocks.length[a]);
-    work += layer.rank == 1
-                ? fft::cost(blocks.rows) / double(blocks.rows) + fft::cost(blocks.columns) / double(blocks.columns)
-                : fft::cost(length) / double(length);
-  }
-  const double tiles = double(count_tiles(layer.rank, layer.out_size, blocks.tile)) * double(layer.images);
-  const double channels = double(layer.channels), outputs = double(layer.outputs), transform = work / 8 + 2;
-  return numbers *
-         (tiles * ((channels + outputs) * transform + channels * outputs * 0.12) + channels * outputs * transform);
-}
-
-Blocks best_blocks(const Layer& layer) {
-  Blocks best = blocks_of(layer, 16);
-  double least = price(layer, best);
-  for (Index side = 24; side <= 4096; side += side / 2) {
-    const Blocks blocks = blocks_of(layer, side);
-    if (const double time = price(layer, blocks); time < least) {
-      least = time;
-      best = blocks;
-    }
-  }
-  return best;
-}
 
 // out[p][o] = sum over c of x[p][c] w[o][c] for P of the first and O of the second, of which there are `outputs`.
 template <class T, int P, int O>
@@ -107,13 +55,13 @@ void multiply(const T* x, Index tiles, const T* w, Index outputs, Index channels
     }
 }
 
+// For `outputs` of the layer's outputs: those from w and out on.
 template <class T>
-void correlate_of(const T* x, const T* w, const Layer& layer, T* out) {
+void correlate_of(const T* x, const T* w, const Layer& layer, const Blocks& blocks, Index outputs, T* out) {
   const int rank = layer.rank;
-  const Index channels = layer.channels, outputs = layer.outputs;
+  const Index channels = layer.channels;
   const Index x_size = product(rank, layer.size), w_size = product(rank, layer.kernel);
   const Index out_size = product(rank, layer.out_size);
-  const Blocks blocks = best_blocks(layer);
   const Tile<T> tile(rank, blocks);
   const Index elements = tile.spectrum_size(), tiles = count_tiles(rank, layer.out_size, blocks.tile);
   const int threads = core::thread_count();
@@ -137,7 +85,7 @@ void correlate_of(const T* x, const T* w, const Layer& layer, T* out) {
     const auto boxes = [&](Index p, Index channel, Index output, Box<const T>& f, Box<T>& to) {
       const Index image = (first + p) / tiles;
       f = whole(x + (image * channels + channel) * x_size, rank, layer.size);
-      to = whole(out + (image * outputs + output) * out_size, rank, layer.out_size);
+      to = whole(out + (image * layer.outputs + output) * out_size, rank, layer.out_size);
       place_tile((first + p) % tiles, rank, blocks.tile, layer.kernel, layer.offset, f, to);
     };
     core::parallel_for(count * channels, threads, [&](Index which) {
@@ -163,17 +111,22 @@ template <class T>
 void fft_correlate_of(const T* x, Index images, Index channels, const Index* size, int rank, const T* w, Index outputs,
                       const Index* kernel, T* out) {
   if (images == 0 || outputs == 0) return;
-  Layer layer{rank, images, channels, outputs, size, kernel, {}, {}};
-  for (int a = 0; a < rank; ++a) {
-    layer.out_size[a] = size[a] - kernel[a] + 1;
-    layer.offset[a] = kernel[a] - 1;
+  const Layer layer(rank, images, channels, outputs, size, kernel);
+  const Blocks blocks = best_blocks(layer);
+  // So many outputs at a time that the spectra of their filters take about 32 MB.
+  const Index spectrum = Tile<T>(rank, blocks).spectrum_size() * width<T> * Index{sizeof(T)};
+  const Index fit = (Index{32} << 20) / (spectrum * channels), most = fit < 1 ? 1 : fit;
+  const Index parts = gemm::divide_up(outputs, most);
+  for (Index part = 0; part < parts; ++part) {
+    const Index first = outputs * part / parts, end = outputs * (part + 1) / parts;
+    correlate_of(x, w + first * channels * product(rank, kernel), layer, blocks, end - first,
+                 out + first * product(rank, layer.out_size));
   }
-  correlate_of(x, w, layer, out);
 }
 
 template <class T>
 void keep_strided_of(const Geometry& g, const Index* found, const T* values, Index first, Index images, Index group,
-                     const T* bias, Activation activation, T* out) {
+                     const T* bias, Activation activation, T* out, std::atomic<bool>& finite) {
   const Index pixels = found[0] * found[1] * found[2], channels = g.groups * g.out_channels;
   core::parallel_for(images * g.out_channels, core::thread_count(), [&](Index plane) {
     core::Scratch scratch;
@@ -183,7 +136,12 @@ void keep_strided_of(const Geometry& g, const Index* found, const T* values, Ind
     for (Index d = 0; d < g.out[0]; ++d)
       for (Index h = 0; h < g.out[1]; ++h, to += g.out[2]) {
         const T* from = values + plane * pixels + (d * g.stride[0] * found[1] + h * g.stride[1]) * found[2];
-        for (Index i = 0; i < g.out[2]; ++i) row[i] = from[i * g.stride[2]];
+        T nothing = 0;  // unless a value is not finite
+        for (Index i = 0; i < g.out[2]; ++i) {
+          row[i] = from[i * g.stride[2]];
+          nothing += row[i] * 0;
+        }
+        if (nothing != 0) finite.store(false, std::memory_order_relaxed);
         finish_pixels(row, g.out[2], bias ? bias[channel] : T(0), activation, to);
       }
   });
@@ -197,8 +155,8 @@ void keep_strided_of(const Geometry& g, const Index* found, const T* values, Ind
     fft_correlate_of<T>(x, images, channels, size, rank, w, outputs, kernel, out);                                     \
   }                                                                                                                    \
   void keep_strided(const Geometry& g, const Index* found, const T* values, Index first, Index images, Index group,    \
-                    const T* bias, Activation activation, T* out) {                                                    \
-    keep_strided_of<T>(g, found, values, first, images, group, bias, activation, out);                                 \
+                    const T* bias, Activation activation, T* out, std::atomic<bool>& finite) {                         \
+    keep_strided_of<T>(g, found, values, first, images, group, bias, activation, out, finite);                         \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

@@ -48,10 +48,11 @@ template <class T>
 void forward_padded(const Geometry& g, const Images<const T>& x, fastdl_padding padding, const Weights<T>& w,
                     const T* bias, Activation activation, fastdl_conv_algorithm algorithm, T* out);
 
+// A window along an axis, with what lies between its taps.
+inline Index reach(const Geometry& g, int a) { return (g.kernel[a] - 1) * g.dilation[a] + 1; }
+
 // What the windows see of an image, from position -lower on, along an axis.
-inline Index seen(const Geometry& g, int a) {
-  return (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1;
-}
+inline Index seen(const Geometry& g, int a) { return (g.out[a] - 1) * g.stride[a] + reach(g, a); }
 
 // f(first image, how many) for the batch in parts whose copies, of `bytes` an image, take about 16 MB.
 template <class Function>
