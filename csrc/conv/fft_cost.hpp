@@ -42,8 +42,8 @@ inline Blocks blocks_of(const Layer& layer, std::int64_t side) {
   return blocks;
 }
 
-// The time of it in ns, as in signal_cost.hpp: transforms, and 0.12 for a product of two complex numbers and a sum. Those
-// of filters take 1.7 times as long, since they lie far apart.
+// The time of it in ns, as in signal_cost.hpp: transforms, and 0.12 for a product of two complex numbers and a sum.
+// Those of filters take 1.7 times as long, since they lie far apart.
 inline double price(const Layer& layer, const Blocks& blocks) {
   double numbers = 0.5, work = 0, tiles = static_cast<double>(layer.images);
   for (int a = 0; a < layer.rank; ++a) {
@@ -56,8 +56,8 @@ inline double price(const Layer& layer, const Blocks& blocks) {
   }
   const auto channels = static_cast<double>(layer.channels), outputs = static_cast<double>(layer.outputs);
   const double transform = work / 8 + 2;
-  return numbers *
-         (tiles * ((channels + outputs) * transform + channels * outputs * 0.12) + channels * outputs * transform * 1.7);
+  return numbers * (tiles * ((channels + outputs) * transform + channels * outputs * 0.12) +
+                    channels * outputs * transform * 1.7);
 }
 
 inline Blocks best_blocks(const Layer& layer) {

@@ -1,6 +1,6 @@
 // Convolution of few channels a group, compiled once per instruction-set level: straight from padded planes, a block of
 // filters by some vectors of pixels at a time. There a matrix product would spend its time gathering windows that few
-// filters use, and a single filter is bound by memory.
+// filters use.
 #include "conv/activation.hpp"
 #include "conv/bodies.hpp"
 #include "conv/plane.hpp"
