@@ -35,8 +35,7 @@ Piece allocate(std::size_t size) {
   const bool huge = size >= 2 * huge_page;
   // Not a whole number of huge pages: the end would be memory that nobody asked for.
   Piece piece{nullptr, round_up(std::max<std::size_t>(size, 1), line)};
-  piece.data = std::aligned_alloc(huge ? huge_page : line, piece.size);
-  if (!piece.data) throw std::bad_alloc();
+  if (posix_memalign(&piece.data, huge ? huge_page : line, piece.size) != 0) throw std::bad_alloc();
 #if defined(__linux__)
   if (huge) madvise(piece.data, piece.size, MADV_HUGEPAGE);
 #endif

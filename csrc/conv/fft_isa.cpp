@@ -115,7 +115,7 @@ void fft_correlate_of(const T* x, Index images, Index channels, const Index* siz
   const Blocks blocks = best_blocks(layer);
   // So many outputs at a time that the spectra of their filters take about 16 MB.
   const Index spectrum = Tile<T>(rank, blocks).spectrum_size() * width<T> * Index{sizeof(T)};
-  const Index fit = (Index{16} << 20) / (spectrum * channels), most = fit < 1 ? 1 : fit;
+  const Index fit = (Index{16} << 20) / (spectrum * channels + 1), most = fit < 1 ? 1 : fit;
   const Index parts = gemm::divide_up(outputs, most);
   for (Index part = 0; part < parts; ++part) {
     const Index first = outputs * part / parts, end = outputs * (part + 1) / parts;
