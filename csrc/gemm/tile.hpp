@@ -67,12 +67,26 @@ FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> 
   }
 }
 
-// One tile, at the corner of c. Of row r only the first `wanted + r*slope` columns are wanted, at most `valid`: slope
-// is 0, or 1 on the diagonal of a symmetric result.
+// What the tiles of a panel have in common. It goes by reference and the rest in registers: copied to the stack for
+// every tile, it was read back behind the stores of the tile before, whose lines were still on their way (6% of a Gram
+// matrix of 4096 x 128).
+template <class T, class Rule>
+struct Panel {
+  const T* a;
+  Index depth;
+  bool begins;
+  Index stride, stride_column;  // of C
+  int slope;
+  const Rule& rule;
+};
+
+// One tile, with its corner at `corner`. Of row r only the first `wanted + r*slope` columns are wanted, at most
+// `valid`: slope is 0, or 1 on the diagonal of a symmetric result.
 template <class T, int Rows, int Vectors, class Rule>
-void tile(const T* a, const T* b, const T* ahead, Stretch stretch, Output<T> c, int valid, Index wanted, int slope,
-          const Rule& rule) {
+void tile(const Panel<T, Rule>& panel, const T* b, const T* ahead, T* corner, Index valid, Index wanted) {
   constexpr int step = simd::lanes<T>;
+  const Output<T> c{corner, panel.stride, panel.stride_column};
+  const Rule& rule = panel.rule;
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
     // The lines of the row: a vector of 64 bytes lies across two when C is not aligned to them. (1 x 1 filters, 64 to
@@ -88,8 +102,8 @@ void tile(const T* a, const T* b, const T* ahead, Stretch stretch, Output<T> c, 
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) acc[r][v] = simd::broadcast(T(Rule::start));
-  accumulate<T, Rows, Vectors>(a, b, stretch.depth, acc, rule, ahead);
-  const bool begins = stretch.begins();
+  accumulate<T, Rows, Vectors>(panel.a, b, panel.depth, acc, rule, ahead);
+  const bool begins = panel.begins;
 
   if (c.stride_column == 1 && valid == Vectors * step && wanted >= valid) {
 #pragma GCC unroll 8
@@ -107,7 +121,7 @@ void tile(const T* a, const T* b, const T* ahead, Stretch stretch, Output<T> c, 
   T sums[Rows][Vectors * step];
   std::memcpy(sums, acc, sizeof acc);
   for (int r = 0; r < Rows; ++r) {
-    const int count = int(at_most(wanted + r * slope, valid));
+    const int count = int(at_most(wanted + r * panel.slope, valid));
     for (int first = 0; first < count; first += step) {
       const int here = count - first < step ? count - first : step;
       T* to = c.data + r * c.stride + first * c.stride_column;
@@ -128,7 +142,7 @@ void tile(const T* a, const T* b, const T* ahead, Stretch stretch, Output<T> c, 
 }
 
 template <class T, class Rule>
-using Tile = void (*)(const T*, const T*, const T*, Stretch, Output<T>, int, Index, int, const Rule&);
+using Tile = void (*)(const Panel<T, Rule>&, const T*, const T*, T*, Index, Index);
 
 // The tile of any size up to the full one: tails use narrower tiles, never a padded full one.
 template <class T, class Rule, int Rows = Shape<T>::rows, int Vectors = Shape<T>::vectors>
@@ -151,6 +165,7 @@ template <class T, class Rule>
 void row_panel(const T* panel, const T* next, const T* packed, Stretch stretch, Output<T> c, int rows, Index width,
                Index wanted, int slope, const Rule& rule) {
   using S = Shape<T>;
+  const Panel<T, Rule> shared{panel, stretch.depth, stretch.begins(), c.stride, c.stride_column, slope, rule};
   const Index tiles = divide_up(slope ? at_most(width, wanted + rows - 1) : at_most(width, wanted), S::columns);
   const Tile<T, Rule> whole = pick_tile<T, Rule>(rows, S::vectors);
   for (Index t = 0; t < tiles; ++t) {
@@ -159,7 +174,7 @@ void row_panel(const T* panel, const T* next, const T* packed, Stretch stretch, 
     const auto kernel = count == S::columns ? whole : pick_tile<T, Rule>(rows, padded<T>(count) / S::lanes);
     // Each tile fetches as much of it as it is deep; the last ones, what is there already.
     const T* ahead = next && t < S::rows ? next + t * stretch.depth : panel;
-    kernel(panel, packed + j * stretch.depth, ahead, stretch, c.at(0, j), count, wanted - j, slope, rule);
+    kernel(shared, packed + j * stretch.depth, ahead, c.data + j * c.stride_column, count, wanted - j);
   }
 }
 

@@ -63,7 +63,7 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
     core::parallel_phases(symmetric ? 2 : 1, gemm::divide_up(n, chunk), core::thread_count(),
                           [&](Index phase, Index task) {
                             const Index first = task * chunk, end = gemm::at_most(first + chunk, n);
-                            if (phase == 1) return gemm::mirror(output, n, first, end, 0, end);
+                            if (phase == 1) return gemm::mirror_rows(output, n, first, end);
                             Arrays<double> inner;
                             double* sums = inner.make(m);
                             for (Index i = first; i < end; ++i) {
