@@ -31,14 +31,15 @@ bool is_streamed(Output<T> c, Index rows) {
   return c.stride_column == 1 && bytes % 64 == 0 && rows * bytes >= streamed_bytes && rows_to_line(c) >= 0;
 }
 
-// A row of values, past the caches.
+// A row of values; its whole lines go past the caches.
 template <class T>
 void stream_row(const T* from, T* to, Index count) {
   constexpr int step = simd::lanes<T>;
-  Index i = 0;
-  for (; i < count && reinterpret_cast<std::uintptr_t>(to + i) % simd::vector_bytes != 0; ++i) to[i] = from[i];
-  for (; i + step <= count; i += step) simd::stream(to + i, simd::load(from + i));
-  for (; i < count; ++i) to[i] = from[i];
+  const Index off = Index(reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % line<T>);
+  const Index head = at_most(off == 0 ? 0 : line<T> - off, count), lines_end = count - (count - head) % line<T>;
+  for (Index i = 0; i < head; ++i) to[i] = from[i];
+  for (Index i = head; i < lines_end; i += step) simd::stream(to + i, simd::load(from + i));
+  for (Index i = lines_end; i < count; ++i) to[i] = from[i];
 }
 
 // Copies the part of rows [row, row_end), columns [column, column + width) below the diagonal to its place above it in
