@@ -43,7 +43,7 @@ class Convolution {
     const int threads = work < 1e6 ? 1 : core::thread_count();
     // Several images a task, which then makes its planes once; where they do not give every thread some tasks, blocks
     // of filters do.
-    const Index wanted = 8 * threads, together = images < 2 * wanted ? 1 : at_most(16, images / wanted);
+    const Index wanted = 4 * threads, together = images < 2 * wanted ? 1 : at_most(16, images / wanted);
     const Index split = images >= wanted ? 1 : at_most(blocks, divide_up(wanted, images));
     const Index tasks = divide_up(images, together);
     core::parallel_for(tasks * split, threads, [&](Index task) {
@@ -131,12 +131,14 @@ class Convolution {
     for (int v = 0; v < Vectors; ++v) offset[v] = units[v].offset;
     simd::Vec<T> acc[Filters][Vectors] = {};
     for (Index k = 0; k < terms_; ++k, w += Filters) {
-      const T* from = term[k];
+      simd::Vec<T> pixels[Vectors];
 #pragma GCC unroll 8
-      for (int v = 0; v < Vectors; ++v) {
-        const simd::Vec<T> pixels = simd::load(from + offset[v]);
+      for (int v = 0; v < Vectors; ++v) pixels[v] = simd::load(term[k] + offset[v]);
 #pragma GCC unroll 8
-        for (int f = 0; f < Filters; ++f) acc[f][v] = simd::fma(pixels, simd::broadcast(w[f]), acc[f][v]);
+      for (int f = 0; f < Filters; ++f) {
+        const simd::Vec<T> weight = simd::broadcast(w[f]);
+#pragma GCC unroll 8
+        for (int v = 0; v < Vectors; ++v) acc[f][v] = simd::fma(pixels[v], weight, acc[f][v]);
       }
     }
 #pragma GCC unroll 8
