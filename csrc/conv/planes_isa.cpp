@@ -97,6 +97,7 @@ class Convolution {
     }
     Index count;
     const Unit* units = units_of(planes[0], vectors, count, scratch);
+    const Index full = g_.out[2] % lanes == 0 ? count : 0;  // vectors that are whole, from the first on
     for (Index image = part.image; image < part.image_end; ++image) {
       const Index group = image % g_.groups, number = image / g_.groups;
       const T* from = x_.data + number * x_.batch + group * g_.in_channels * x_.channel;
@@ -109,16 +110,11 @@ class Convolution {
         for (Index u = 0; u < count; u += vectors) {
           simd::Vec<T> sums[Filters][vectors];
           add_terms<Filters, vectors>(w, term, units + u, sums);
-          for (int f = 0; f < real; ++f)
-            for (int v = 0; v < vectors && u + v < count; ++v) {
-              const Unit& unit = units[u + v];
-              const simd::Vec<T> sum = bias_ ? sums[f][v] + bias_[channel + f] : sums[f][v];
-              const simd::Vec<T> value = activated<T>(sum, activation_);
-              if (unit.count == lanes)
-                simd::store(to + f * g_.pixels() + unit.pixel, value);
-              else
-                simd::store_first(to + f * g_.pixels() + unit.pixel, value, unit.count);
-            }
+          const T* bias = bias_ ? bias_ + channel : nullptr;
+          if (real == Filters && u + vectors <= full && activation_ == Activation::none)
+            finish<Filters, vectors>(sums, bias, units + u, to);
+          else
+            finish_some<Filters, vectors>(sums, bias, units + u, real, int(at_most(vectors, count - u)), to);
         }
       }
     }
@@ -145,6 +141,32 @@ class Convolution {
     for (int f = 0; f < Filters; ++f)
 #pragma GCC unroll 8
       for (int v = 0; v < Vectors; ++v) sums[f][v] = acc[f][v];
+  }
+
+  // Whole vectors of all filters, straight from the registers.
+  template <int Filters, int Vectors>
+  FASTDL_INLINE void finish(simd::Vec<T> (&sums)[Filters][Vectors], const T* bias, const Unit* units, T* to) const {
+#pragma GCC unroll 8
+    for (int f = 0; f < Filters; ++f) {
+      const simd::Vec<T> more = simd::broadcast(bias ? bias[f] : T(-0.0));  // which leaves them as they are
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) simd::store(to + f * g_.pixels() + units[v].pixel, sums[f][v] + more);
+    }
+  }
+
+  // The first `filters` by `vectors` of them, whatever they are.
+  template <int Filters, int Vectors>
+  void finish_some(simd::Vec<T> (&sums)[Filters][Vectors], const T* bias, const Unit* units, int filters, int vectors,
+                   T* to) const {
+    for (int f = 0; f < filters; ++f)
+      for (int v = 0; v < vectors; ++v) {
+        const simd::Vec<T> value = activated<T>(bias ? sums[f][v] + bias[f] : sums[f][v], activation_);
+        T* pixels = to + f * g_.pixels() + units[v].pixel;
+        if (units[v].count == lanes)
+          simd::store(pixels, value);
+        else
+          simd::store_first(pixels, value, units[v].count);
+      }
   }
 
   const Geometry& g_;
