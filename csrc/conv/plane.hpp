@@ -94,9 +94,18 @@ class Plane {
     if (stride == 1 && step == 2 && phases_ == 2)
       for (; i + lanes < g_->in[2]; i += 2 * lanes) {
         const int rest = int(gemm::at_most(lanes, g_->in[2] - i - lanes));
-        const simd::Vec<T> first = simd::load(from + i), second = simd::load_first(from + i + lanes, rest);
-        simd::store_first(to + place(before + i), simd::even_lanes<T>(first, second), (lanes + rest + 1) / 2);
-        simd::store_first(to + place(before + i + 1), simd::odd_lanes<T>(first, second), (lanes + rest) / 2);
+        T *even = to + place(before + i), *odd = to + place(before + i + 1);
+        const simd::Vec<T> first = simd::load(from + i);
+        const simd::Vec<T> second =
+            rest == lanes ? simd::load(from + i + lanes) : simd::load_first(from + i + lanes, rest);
+        const simd::Vec<T> evens = simd::even_lanes<T>(first, second), odds = simd::odd_lanes<T>(first, second);
+        if (rest == lanes) {  // masked stores take ten times as long (Zen 3)
+          simd::store(even, evens);
+          simd::store(odd, odds);
+        } else {
+          simd::store_first(even, evens, (lanes + rest + 1) / 2);
+          simd::store_first(odd, odds, (lanes + rest) / 2);
+        }
       }
     for (Index phase = (before + i) % step, at = (before + i) / step; i < g_->in[2]; ++i) {
       if (phase < phases_) to[phase * width_ + at] = from[i * stride];

@@ -41,10 +41,10 @@ class Convolution {
     const Index images = g_.batch * g_.groups;
     const double work = double(images * g_.out_channels) * double(g_.pixels() * terms_);
     const int threads = work < 1e6 ? 1 : core::thread_count();
-    // Several images a task, which then makes its planes once; where they do not give every thread some tasks, blocks
-    // of filters do.
-    const Index wanted = 4 * threads, together = images < 2 * wanted ? 1 : at_most(16, images / wanted);
-    const Index split = images >= wanted ? 1 : at_most(blocks, divide_up(wanted, images));
+    // Several images a task, which then makes its planes once; where they do not give every thread two tasks, blocks of
+    // filters do, and each task fills planes of its own.
+    const Index together = at_most(16, divide_up(images, 4 * threads)), pairs = 2 * threads;
+    const Index split = images >= pairs ? 1 : at_most(blocks, divide_up(pairs, images));
     const Index tasks = divide_up(images, together);
     core::parallel_for(tasks * split, threads, [&](Index task) {
       const Index part = task % split, image = task / split * together;
