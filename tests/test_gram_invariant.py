@@ -166,3 +166,13 @@ def test_errors(level):
             gram.invariant(X, permutations=orders)
     with pytest.raises(ValueError, match="expected X without negative elements"):
         gram.invariant(-X, permutations=cyclic(4), kernel="chi2")
+
+
+@pytest.mark.parametrize("orders", [[[0, 1], [1, 0]], [[1, 0]]])
+def test_geometric_wants_products_below_one_for_all_elements(level, orders):
+    X, Y = np.array([[1.9, 0.0]]), np.array([[0.0, 1.9]])
+    if len(orders) == 1:
+        Y = X  # g x . g y = x . y
+    with pytest.raises(ValueError, match=r"\[gram.invariant\] expected .* below 1 for all pairs, got 1.29"):
+        gram.invariant(X, Y, permutations=orders, kernel="geometric", alpha=0.6)
+    gram.invariant(X, Y, permutations=orders, kernel="geometric", alpha=0.4)

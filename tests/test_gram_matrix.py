@@ -88,7 +88,7 @@ class TestBlocks:
 
     def test_the_same_bits_as_the_whole(self, native_level, dtype, rng, tmp_path):
         X = rng.standard_normal((45, 40)).astype(dtype)
-        for name in ("linear", "polynomial", "laplacian", "ntk"):
+        for name in ("linear", "polynomial", "laplacian", "ntk", "rbf", "matern", "cosine"):
             out = np.memmap(tmp_path / "gram", dtype=dtype, mode="w+", shape=(45, 45))
             assert gram.gram(X, kernel=name, out=out).tobytes() == gram.gram(X, kernel=name).tobytes()
 

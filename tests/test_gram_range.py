@@ -102,3 +102,70 @@ def test_gradients_in_float32_with_a_small_gamma(level, rng):
     expected = -(np.outer(grad, v).astype(np.float64) * squared * np.exp(-gamma * squared)).sum()
     found = float(gram.matvec_vjp(X, v, grad, Y, kernel="rbf", gamma=gamma).gamma)
     assert abs(found - expected) <= 1e-5 * abs(expected)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-25, 1e-22, 1e-20, 1.5e19, 2e19, 1e25, 1e38, 1e-320, 1e-165, 1e155, 1e300])
+def test_angles_of_very_long_and_short_samples(level, dtype, scale):
+    """Angles do not depend on lengths, also where products of lengths leave the type."""
+    if dtype == np.float32 and not 1e-45 < scale < 1e39:
+        return
+    X = np.array([[1, 2, 3, 4], [4, -1, 2, 2], [-4, 1, -2, -2]]) / 4
+    scaled = (X * scale).astype(dtype)
+    wide = scaled.astype(np.longdouble)
+    wide = wide / np.abs(wide).max()
+    cosine = (wide @ wide.T) / np.sqrt(np.outer((wide**2).sum(1), (wide**2).sum(1)))
+    angle = np.arccos(np.clip(cosine, -1, 1).astype(np.float64))
+    tolerance = 8 * np.finfo(dtype).eps
+    np.testing.assert_allclose(gram.cosine(scaled), cosine.astype(np.float64), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(gram.diag(scaled, "cosine"), 1, rtol=tolerance)
+    other = np.concatenate([X.astype(dtype), scaled, np.zeros((1, 4), dtype)])
+    mixed = np.concatenate([cosine, cosine, np.zeros((1, 3))]).T.astype(np.float64)
+    found = gram.cosine(scaled, other)
+    # The ordinary rows are those of X itself; a denormal row has other angles than it.
+    np.testing.assert_allclose(found[:, 3:], mixed[:, 3:], rtol=0, atol=tolerance)
+    if dtype == np.float32:  # the reference computes in float64, whose squares end at these scales too
+        np.testing.assert_allclose(gram.arc_cosine(scaled, order=0), 1 - angle / np.pi, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-25, 1e-20])
+def test_biased_networks_of_short_samples(level, scale):
+    X = (np.array([[1, 2, 3, 4], [4, -1, 2, 2]]) * scale).astype(np.float32)
+    np.testing.assert_allclose(gram.ntk(X, b_std=1.0), gram.ntk(np.zeros_like(X), b_std=1.0), rtol=1e-6)
+
+
+def test_a_gamma_of_zero_and_distances_beyond_the_type(native_level, dtype):
+    for features in (1, 12):
+        X = np.zeros((2, features), dtype)
+        X[1] = 1e25 if dtype == np.float32 else 1e160
+        np.testing.assert_array_equal(gram.rbf(X, gamma=0), 1)
+
+
+@pytest.mark.parametrize("features", [1, 3, 8, 9])
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_scales_of_features_do_not_bring_cancellation_back(level, rng, dtype, features, offset):
+    X = (offset + 0.1 * rng.standard_normal((9, features))).astype(dtype)
+    scales = rng.uniform(0.05, 0.2, features)
+    wide = X.astype(np.longdouble) / scales
+    distance = np.sqrt(((wide[:, None] - wide) ** 2).sum(-1)).astype(np.float64)
+    found = -np.log(gram.matern(X, length_scale=scales, nu=0.5).astype(np.float64))
+    # exp and its inverse lose as many digits as the value has below 1.
+    allowed = (1e-5 if dtype == np.float32 else 1e-12) * distance + 4 * np.finfo(dtype).eps
+    assert np.all(np.abs(found - distance) <= allowed)
+
+
+@pytest.mark.parametrize(("features", "offset"), [(64, 1e3), (128, 1e3), (300, 1e4), (300, 1e5)])
+def test_sparse_distances_do_not_cancel(level, rng, dtype, features, offset):
+    sparse = pytest.importorskip("scipy.sparse")
+    X = offset + (0.1 if dtype == np.float32 else 1e-5) * rng.standard_normal((20, features))
+    X[:, rng.random(features) < 0.3] = 0
+    X[3, :5] = 0
+    X = X.astype(dtype)
+    wide = X.astype(np.longdouble)
+    squared = ((wide[:, None] - wide) ** 2).sum(-1).astype(np.float64)
+    gamma = 1 / np.median(squared)
+    matrix, other = sparse.csr_array(X), sparse.csr_array(X[::2])
+    # d^2 to twice the relative error of d, and the rounding of exp.
+    allowed = gamma * squared * (2e-5 if dtype == np.float32 else 2e-12) + 4 * np.finfo(dtype).eps
+    expected = np.exp(-gamma * squared)
+    assert np.all(np.abs(gram.rbf(matrix, gamma=gamma) - expected) <= allowed)
+    assert np.all(np.abs(gram.rbf(matrix, other, gamma=gamma) - expected[:, ::2]) <= allowed[:, ::2])

@@ -174,8 +174,8 @@ struct Derivative<Cosine<T>> {
   Cosine<T> k;
   explicit Derivative(const Cosine<T>& k_) : k(k_) {}
   FASTDL_INLINE Slope<T> operator()(Vec<T> sum, Index row, Index column) const {
-    const T inverse = k.x_inverse[row];
-    return {load(k.y_inverse + column) * inverse, -k(sum, row, column) * inverse * inverse};
+    const T inverse = k.angles.x_inverse[row];
+    return {load(k.angles.y_inverse + column) * inverse, -k(sum, row, column) * inverse * inverse};
   }
 };
 

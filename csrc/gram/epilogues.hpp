@@ -83,7 +83,10 @@ struct NegativeExponential {
 template <class T>
 struct Rbf {
   T gamma;
-  FASTDL_INLINE Vec<T> operator()(Vec<T> squared) const { return simd::exp(squared * -gamma); }
+  // A distance beyond the range of T, times a gamma of 0, is still 0.
+  FASTDL_INLINE Vec<T> operator()(Vec<T> squared) const {
+    return simd::exp(simd::at_most(squared, sizeof(T) == 4 ? T(0x1.fffffep127) : T(0x1.fffffffffffffp1023)) * -gamma);
+  }
 };
 
 // order: 0 for nu = 1/2, 1 for 3/2, 2 for 5/2; scale = sqrt(2 nu) / length_scale. (nu = infinity is an rbf.)
@@ -184,7 +187,7 @@ struct Angle {
 // and in double, where it is small.
 template <class T>
 struct Angles {
-  const T *x_inverse, *y_inverse;  // 1/length; 0 for a zero row, which is at right angles with every other
+  const T *x_inverse, *y_inverse;  // 1/length; 0 for a zero row, at right angles with every other; NaN for extreme ones
   T share;
   Matrix<const T> x, y;
 
@@ -192,33 +195,68 @@ struct Angles {
     const Vec<T> one = broadcast(T(1));
     const Vec<T> cosine = sum * (load(y_inverse + column) * x_inverse[row]);
     const Vec<T> squared_sine = simd::fma(-cosine, cosine, one);
-    const auto doubtful = squared_sine < broadcast(share);
+    const auto doubtful = (squared_sine < broadcast(share)) | (cosine != cosine);
     Angle<T> angle = Angle<T>::of(cosine, squared_sine);
     if (__builtin_expect(simd::any(doubtful), 0)) again(angle, (Vec<T>)doubtful, row, column);
     return angle;
   }
 
- private:
-  // With e = |u -+ v|^2 of the unit vectors, cos = +-(1 - e/2) and sin^2 = e (1 - e/4).
+  // The angles of the lanes that are chosen, of pairs that there are. With e = |u -+ v|^2 of the unit vectors, cos =
+  // +-(1
+  // - e/2) and sin^2 = e (1 - e/4).
   __attribute__((noinline)) void again(Angle<T>& angle, Vec<T> doubtful, Index row, Index column) const {
     const auto chosen = (simd::IntVec<T>)doubtful;
-    const T* a = x.data + row * x.row_stride;
-    const double a_inverse = inverse_length(sum_over(x.cols, [&](Index k) { return square(a[k * x.col_stride]); }));
+    const Unit a(x, row, x_inverse[row]);
     for (int i = 0; i < simd::lanes<T>; ++i) {
-      if (!chosen[i]) continue;
-      const T* b = y.data + (column + i) * y.row_stride;
-      const double b_inverse = inverse_length(sum_over(x.cols, [&](Index k) { return square(b[k * y.col_stride]); }));
-      const double sign = angle.cosine[i] < 0 ? -1 : 1;
-      const double e = sum_over(x.cols, [&](Index k) {
-        return square(a_inverse * double(a[k * x.col_stride]) - sign * (b_inverse * double(b[k * y.col_stride])));
-      });
+      if (!chosen[i] || column + i >= y.rows) continue;
+      const Unit b(y, column + i, y_inverse[column + i]);
+      if (a.zero() || b.zero()) {
+        angle.squared_sine[i] = angle.deficit[i] = 1;
+        angle.cosine[i] = 0;
+        continue;
+      }
+      const double product = sum_over(x.cols, [&](Index k) { return a(k) * b(k); }), sign = product < 0 ? -1 : 1;
+      const double e = sum_over(x.cols, [&](Index k) { return square(a(k) - sign * b(k)); });
       angle.squared_sine[i] = T(e * (1 - e / 4));
       angle.cosine[i] = T(sign * (1 - e / 2));
       angle.deficit[i] = T(sign > 0 ? e / 2 : 2 - e / 2);
     }
   }
 
+ private:
   static FASTDL_INLINE double square(double v) { return v * v; }
+
+  // A row over its length, in double. One whose squares leave that range too is brought near 1 first, by a power of 2.
+  class Unit {
+   public:
+    Unit(const Matrix<const T>& rows, Index row, T inverse)
+        : from_(rows.data + row * rows.row_stride), stride_(rows.col_stride), zero_(inverse == 0) {
+      if (sizeof(T) == 8 && inverse != inverse) {
+        double largest = 0;
+        for (Index k = 0; k < rows.cols; ++k) {
+          const double size = __builtin_fabs(double(from_[k * stride_]));
+          largest = size > largest ? size : largest;
+        }
+        if (largest > 0 && __builtin_isfinite(largest)) shift_ = -__builtin_ilogb(largest);
+      }
+      inverse_ = inverse_length(sum_over(rows.cols, [&](Index k) { return square(near_one(k)); }));
+    }
+
+    bool zero() const { return zero_; }
+    double operator()(Index k) const { return inverse_ * near_one(k); }
+
+   private:
+    double near_one(Index k) const {
+      const double value = double(from_[k * stride_]);
+      return shift_ == 0 ? value : __builtin_ldexp(value, shift_);
+    }
+
+    const T* from_;
+    Index stride_;
+    bool zero_;
+    int shift_ = 0;
+    double inverse_;
+  };
 };
 
 // theta - sin(theta), by its series where that cancels.
@@ -249,9 +287,19 @@ FASTDL_INLINE Angle<T> relu(const Angle<T>& angle, Vec<T> theta, Vec<T>& slope) 
 
 template <class T>
 struct Cosine {
-  const T *x_inverse, *y_inverse;
+  Angles<T> angles;
+
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
-    return sum * (load(y_inverse + column) * x_inverse[row]);
+    const Vec<T> cosine = sum * (load(angles.y_inverse + column) * angles.x_inverse[row]);
+    const auto unknown = cosine != cosine;
+    return __builtin_expect(simd::any(unknown), 0) ? again(cosine, (Vec<T>)unknown, row, column) : cosine;
+  }
+
+ private:
+  __attribute__((noinline)) Vec<T> again(Vec<T> cosine, Vec<T> unknown, Index row, Index column) const {
+    Angle<T> angle{cosine, cosine, cosine};
+    angles.again(angle, unknown, row, column);
+    return angle.cosine;
   }
 };
 

@@ -36,6 +36,17 @@ class Rows {
     of_x = to;
   }
 
+  // 1/length of every row (rows.hpp)
+  void inverse_lengths(const T*& of_x, const T*& of_y) {
+    const auto make = [&](const Matrix<const T>& rows) {
+      T* to = arrays_.make(rows.rows + simd::lanes<T>);
+      gram::inverse_lengths(rows, to);
+      return to;
+    };
+    of_x = of_y = make(y);
+    if (!symmetric) of_x = make(x);
+  }
+
   const T* centre() {
     T* to = arrays_.make(x.cols);
     Arrays<double> sums;  // after what outlives it: scratch frames close in the order opposite to their opening
@@ -81,10 +92,9 @@ Polynomial<T> polynomial_of(const Kernel& kernel) {
 template <class T, class Function, class Run>
 void with_distance(Rows<T>& rows, const double* length_scales, const Function& function, const Run& run) {
   const T* weight = rows.weights(length_scales);
-  if (rows.x.cols <= direct_features) {
-    const Features<T> features{nullptr, weight, nullptr, rows.repeated(weight)};
-    run(SquaredDifference{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features},
-        OfDifferences<T, Function>{function});
+  // Not with weights, which would be applied when rows are packed, before their difference is taken.
+  if (rows.x.cols <= direct_features && !weight) {
+    run(SquaredDifference{}, rows.left(), rows.right(), OfDifferences<T, Function>{function});
     return;
   }
   const T* centre = rows.centre();
@@ -97,7 +107,7 @@ void with_distance(Rows<T>& rows, const double* length_scales, const Function& f
 template <class T>
 Angles<T> angles_of(Rows<T>& rows) {
   Angles<T> angles{nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y};
-  rows.lengths({}, 1, inverse_length, 0, angles.x_inverse, angles.y_inverse);
+  rows.inverse_lengths(angles.x_inverse, angles.y_inverse);
   return angles;
 }
 
@@ -139,10 +149,8 @@ void with_kernel(const Kernel& kernel, Rows<T>& rows, const Run& run) {
       return with_distance(rows, nullptr, Rbf<T>{gamma}, run);
     case FASTDL_LAPLACIAN:
       return direct(AbsoluteDifference{}, NegativeExponential<T>{gamma});
-    case FASTDL_COSINE: {
-      const Angles<T> angles = angles_of(rows);
-      return direct(gemm::MultiplyAdd{}, Cosine<T>{angles.x_inverse, angles.y_inverse});
-    }
+    case FASTDL_COSINE:
+      return direct(gemm::MultiplyAdd{}, Cosine<T>{angles_of(rows)});
     case FASTDL_ADDITIVE_CHI2:
       return direct(ChiSquared{}, Negative<T>{});
     case FASTDL_CHI2:

@@ -100,16 +100,39 @@ double squared_length(const Matrix<const T>& x, Index i, const Features<T>& feat
   return sizeof(T) == 4 && !(squared > 1e-30 && squared < 1e30) ? in_double() : squared;
 }
 
-// to[i] = f(scale * squared length of row i) for every row, and `beyond` for a vector's lanes past the end, which
-// epilogues read.
 template <class T>
-void squared_lengths(const Matrix<const T>& x, const Features<T>& features, double scale, OfLength f, T beyond, T* to) {
+bool is_zero(const Matrix<const T>& x, Index i) {
+  for (Index k = 0; k < x.cols; ++k)
+    if (x.data[i * x.row_stride + k * x.col_stride] != 0) return false;
+  return true;
+}
+
+// to[i] = f(i) for every row, and `beyond` for a vector's lanes past the end, which epilogues read.
+template <class T, class Function>
+void for_rows(const Matrix<const T>& x, T beyond, T* to, const Function& f) {
   const Index block = rows_a_task(x.cols), tasks = gemm::divide_up(x.rows, block);
   core::parallel_for(tasks, tasks < 4 ? 1 : core::thread_count(), [&](Index task) {
-    for (Index i = task * block; i < x.rows && i < (task + 1) * block; ++i)
-      to[i] = T(f(scale * squared_length(x, i, features)));
+    for (Index i = task * block; i < x.rows && i < (task + 1) * block; ++i) to[i] = f(i);
   });
   for (int i = 0; i < simd::lanes<T>; ++i) to[x.rows + i] = beyond;
+}
+
+// to[i] = f(scale * squared length of row i)
+template <class T>
+void squared_lengths(const Matrix<const T>& x, const Features<T>& features, double scale, OfLength f, T beyond, T* to) {
+  for_rows(x, beyond, to, [&](Index i) { return T(f(scale * squared_length(x, i, features))); });
+}
+
+// to[i] = 1/length of row i; 0 for a row of zeros; NaN for one so long or short that its product with another leaves
+// the range of T, which epilogues then take from the rows themselves.
+template <class T>
+void inverse_lengths(const Matrix<const T>& x, T* to) {
+  constexpr double most = sizeof(T) == 4 ? 1e37 : 1e300;
+  for_rows(x, T(0), to, [&](Index i) {
+    const double squared = squared_length(x, i, {});
+    if (squared > 1 / most && squared < most) return T(1 / __builtin_sqrt(squared));
+    return is_zero(x, i) ? T(0) : T(__builtin_nan(""));
+  });
 }
 
 // A centre near the data keeps the products small that squared distances are differences of. Any will do: the mean of

@@ -1,8 +1,8 @@
 // Gram matrices of sparse rows, compiled once per instruction-set level.
 //
 // A row of X is multiplied with Y's columns that it has entries in (Gustavson): K[i, :] = sum over k of x[i, k] y[:,
-// k], in a row of double sums that stays in cache, and the kernel is applied to that row. In double |x|^2 + |y|^2 - 2
-// x.y does not cancel where float32 would.
+// k], in a row of double sums that stays in cache, and the kernel is applied to that row. Distances |x|^2 + |y|^2 - 2
+// x.y that cancel even in double are summed anew from the two rows.
 #include "gemm/epilogue.hpp"
 #include "gemm/mirror.hpp"
 #include "gram/bodies.hpp"
@@ -20,21 +20,51 @@ double sparse_length(const SparseRows<T>& x, Index row) {
   return sum;
 }
 
-// k of a row of X and `count` columns of K, from their products.
-template <class T, class Epilogue>
-void finish_sparse(const double* sums, Index count, const double* x_squared, const double* y_squared, Index row,
-                   bool distance, const Epilogue& epilogue, gemm::Output<T> to) {
+// |x - y|^2 from the entries themselves, along both rows at once.
+template <class T>
+double sparse_distance(const SparseRows<T>& x, Index row, const SparseRows<T>& y, Index column) {
+  double sum = 0;
+  Index e = x.offsets[row], f = y.offsets[column];
+  const Index e_end = x.offsets[row + 1], f_end = y.offsets[column + 1];
+  while (e < e_end || f < f_end) {
+    const bool take_x = f == f_end || (e < e_end && x.indices[e] <= y.indices[f]);
+    const bool take_y = e == e_end || (f < f_end && y.indices[f] <= x.indices[e]);
+    const double difference = (take_x ? double(x.values[e]) : 0) - (take_y ? double(y.values[f]) : 0);
+    sum += difference * difference;
+    e += take_x;
+    f += take_y;
+  }
+  return sum;
+}
+
+// The rows of what is given by its columns.
+template <class T>
+SparseRows<T> turned(const SparseRows<T>& columns, Index rows, Arrays<Index>& of_indices, Arrays<T>& of_values) {
+  const Index entries = columns.offsets[columns.rows];
+  Index *offsets = of_indices.make(rows + 1), *next = of_indices.make(rows), *indices = of_indices.make(entries);
+  T* values = of_values.make(entries);
+  for (Index i = 0; i <= rows; ++i) offsets[i] = 0;
+  for (Index e = 0; e < entries; ++e) ++offsets[columns.indices[e] + 1];
+  for (Index i = 0; i < rows; ++i) {
+    next[i] = offsets[i];
+    offsets[i + 1] += offsets[i];
+  }
+  for (Index c = 0; c < columns.rows; ++c)
+    for (Index e = columns.offsets[c]; e < columns.offsets[c + 1]; ++e) {
+      const Index to = next[columns.indices[e]]++;
+      indices[to] = c;
+      values[to] = columns.values[e];
+    }
+  return {rows, offsets, indices, values};
+}
+
+// k of row `row` of X and `count` columns of K, from `value` of each column.
+template <class T, class Value, class Epilogue>
+void finish_sparse(Index row, Index count, const Value& value, const Epilogue& epilogue, gemm::Output<T> to) {
   T part[gemm::longest];
   for (Index j = 0; j < count; j += gemm::longest) {
     const Index here = gemm::at_most(gemm::longest, count - j);
-    for (Index i = 0; i < here; ++i) {
-      double value = sums[j + i];
-      if (distance) {
-        value = x_squared[row] + y_squared[j + i] - 2 * value;
-        value = value < 0 ? 0 : value;  // on the diagonal it is exactly 0: the same sums in the same order
-      }
-      part[i] = T(value);
-    }
+    for (Index i = 0; i < here; ++i) part[i] = T(value(j + i));
     if constexpr (!std::is_same_v<Epilogue, gemm::Identity>)
       gemm::finish_row<T>(epilogue, {part, gemm::longest, 1}, row, j, here);
     for (Index i = 0; i < here; ++i) to.data[(j + i) * to.stride_column] = part[i];
@@ -46,19 +76,16 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
                const Matrix<T>& k) {
   const Index n = x.rows, m = k.cols;
   Arrays<double> doubles;
-  double *x_squared = doubles.make(n), *y_squared = doubles.make(m);
-  for (Index i = 0; i < n; ++i) x_squared[i] = sparse_length(x, i);
-  for (Index j = 0; j < m; ++j) y_squared[j] = 0;
+  double *x_lengths = doubles.make(n), *y_lengths = doubles.make(m);  // squared
+  for (Index i = 0; i < n; ++i) x_lengths[i] = sparse_length(x, i);
+  for (Index j = 0; j < m; ++j) y_lengths[j] = 0;
   for (Index e = 0; e < y_columns.offsets[y_columns.rows]; ++e)
-    y_squared[y_columns.indices[e]] += double(y_columns.values[e]) * double(y_columns.values[e]);
-  Arrays<T> arrays;
-  T *x_inverse = arrays.make(n), *y_inverse = arrays.make(m + simd::lanes<T>);
-  for (Index i = 0; i < n; ++i) x_inverse[i] = T(inverse_length(x_squared[i]));
-  for (Index j = 0; j < m + simd::lanes<T>; ++j) y_inverse[j] = j < m ? T(inverse_length(y_squared[j])) : T(0);
+    y_lengths[y_columns.indices[e]] += double(y_columns.values[e]) * double(y_columns.values[e]);
 
   const gemm::Output<T> output{k.data, k.row_stride, k.col_stride};
   constexpr Index chunk = gemm::Shape<T>::group_rows;
-  const auto run = [&](bool distance, const auto& epilogue) {
+  // value(sum, i, j) of row i and column j, whose product is sum
+  const auto run = [&](const auto& value, const auto& epilogue) {
     // Phase 0: the rows, of a symmetric result to the diagonal. Phase 1: its mirror.
     core::parallel_phases(symmetric ? 2 : 1, gemm::divide_up(n, chunk), core::thread_count(),
                           [&](Index phase, Index task) {
@@ -71,26 +98,43 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
                               for (Index j = 0; j < count; ++j) sums[j] = 0;
                               for (Index e = x.offsets[i]; e < x.offsets[i + 1]; ++e) {
                                 const Index feature = x.indices[e];
-                                const double value = double(x.values[e]);
+                                const double factor = double(x.values[e]);
                                 for (Index f = y_columns.offsets[feature]; f < y_columns.offsets[feature + 1]; ++f) {
                                   const Index j = y_columns.indices[f];
                                   if (j >= count) break;  // sorted
-                                  sums[j] += value * double(y_columns.values[f]);
+                                  sums[j] += factor * double(y_columns.values[f]);
                                 }
                               }
-                              finish_sparse(sums, count, x_squared, y_squared, i, distance, epilogue, output.at(i, 0));
+                              const auto of_column = [&](Index j) { return value(sums[j], i, j); };
+                              finish_sparse(i, count, of_column, epilogue, output.at(i, 0));
                             }
                           });
   };
+  const auto product = [](double sum, Index, Index) { return sum; };
   switch (kernel.kind) {
     case FASTDL_POLYNOMIAL:
-      return run(false, polynomial_of<T>(kernel));
-    case FASTDL_RBF:
-      return run(true, OfDifferences<T, Rbf<T>>{{finite<T>(kernel.gamma)}});
-    case FASTDL_COSINE:
-      return run(false, Cosine<T>{x_inverse, y_inverse});
+      return run(product, polynomial_of<T>(kernel));
+    case FASTDL_RBF: {
+      Arrays<Index> of_indices;
+      Arrays<T> of_values;
+      const SparseRows<T> y = symmetric ? x : turned(y_columns, m, of_indices, of_values);
+      // Sums of doubles: for float32 they need not reach further than 1e-7 of the distance.
+      const double share = trusted_share<double>(y_columns.rows) * (sizeof(T) == 4 ? 1e-5 : 1);
+      const auto distance = [&](double sum, Index i, Index j) {
+        const double total = x_lengths[i] + y_lengths[j], squared = total - 2 * sum;
+        return squared < total * share ? sparse_distance(x, i, y, j) : squared;
+      };
+      return run(distance, OfDifferences<T, Rbf<T>>{{finite<T>(kernel.gamma)}});
+    }
+    case FASTDL_COSINE: {
+      // Their inverses, from here on.
+      for (Index i = 0; i < n; ++i) x_lengths[i] = inverse_length(x_lengths[i]);
+      for (Index j = 0; j < m; ++j) y_lengths[j] = inverse_length(y_lengths[j]);
+      const auto cosine = [&](double sum, Index i, Index j) { return sum * (x_lengths[i] * y_lengths[j]); };
+      return run(cosine, gemm::Identity{});
+    }
     default:
-      return run(false, gemm::Identity{});
+      return run(product, gemm::Identity{});
   }
 }
 

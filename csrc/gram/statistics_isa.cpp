@@ -77,7 +77,7 @@ void center_of(const Matrix<const T>& k, const Matrix<T>& out) {
       T* to = out.data + i * out.row_stride;
       const auto row = [&](Index stride, Index out_stride) {
         for (Index j = 0; j < k.cols; ++j)
-          to[j * out_stride] = T(double(from[j * stride]) - means.rows[i] - means.columns[j]);
+          to[j * out_stride] = T(double(from[j * stride]) - (means.rows[i] + means.columns[j]));  // symmetric, if K is
       };
       k.col_stride == 1 && out.col_stride == 1 ? row(1, 1) : row(k.col_stride, out.col_stride);
     }

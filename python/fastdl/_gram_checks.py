@@ -14,7 +14,7 @@ from fastdl._kernels import KERNELS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastdl._arrays import Array
+    from fastdl._arrays import Array, HostArray
     from fastdl._dispatch import Call
     from fastdl._kernels import Kernel
 
@@ -74,6 +74,12 @@ def _namespace(array: Array) -> Any:
     from array_api_compat import array_namespace
 
     return array_namespace(array)
+
+
+def columns_of(array: Array, order: HostArray) -> Array:
+    """Permute the columns."""
+    xp = _namespace(array)
+    return xp.take(array, order if xp is np else xp.asarray(order, device=array.device), axis=1)
 
 
 def _any(truth: Array) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastdl._arrays import kind, library_of
 from fastdl._dispatch import Operation
-from fastdl._gram_checks import RESTRICTED, pairs, restrict
+from fastdl._gram_checks import RESTRICTED, columns_of, pairs, restrict
 from fastdl._kernels import find
 
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ def invariant(X: Array, Y: Array | None = None, *, permutations: Any, kernel: An
     d = call.arrays[0].shape[1]
     orders = _permutations(where, permutations, d)
     parameters = entry.named(where, d, params)
-    if entry.name in RESTRICTED:
+    if entry.name == "geometric":
+        samples = call.arrays[0] if call.arrays[1] is None else call.arrays[1]
+        for order in _relative(orders):
+            restrict(entry, call, list(parameters.values()), columns_of(samples, order))
+    elif entry.name in RESTRICTED:
         restrict(entry, call, list(parameters.values()))
     alike = np.ndim(parameters.get("length_scale", 0)) == 0
     if call.backend != "native":
@@ -92,6 +96,15 @@ def _permutations(where: str, permutations: Any, d: int) -> HostArray:
             f"[{where}] expected every row of permutations to permute 0 to {d - 1}, got otherwise in row {wrong[0]}"
         )
     return orders
+
+
+def _relative(orders: HostArray) -> HostArray:
+    """Give every permutation h with (g x)·(g' y) = x·(h y) for some g and g'; of a group, its elements."""
+    if is_group(orders):
+        return orders
+    inverse = np.argsort(orders, axis=1)
+    products = orders[:, inverse].reshape(-1, orders.shape[1])
+    return np.unique(products, axis=0)
 
 
 def is_group(orders: HostArray) -> bool:

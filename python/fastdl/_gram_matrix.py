@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # A block of a result that lies in a file: large enough for any kernel to run at full speed on it, small beside memory.
 BLOCK_BYTES = 64 << 20
+# Distances are centred on the second samples: only against all of them is a block the same to the bit as in one call.
+CENTRED = ("rbf", "matern")
 # Blocks of a result whose progress is shown, along each side.
 STEPS = 16
 
@@ -66,11 +68,6 @@ def gram(
     TypeError
         If the kernel has no parameter of a name, or a dtype or kind does not fit.
 
-    Notes
-    -----
-    In blocks (with `progress`, or into a memory map) and without `Y`, kernels of distances may differ from those of one
-    call in their last bits: distances are centred on the columns of a block. The result is symmetric to the bit.
-
     Examples
     --------
     >>> import numpy as np
@@ -100,6 +97,8 @@ def gram(
         restrict(entry, call, list(parameters.values()))
     target = _target(call, (n, m), out)
     first, second = call.arrays
+    if second is None and entry.name in CENTRED:
+        second = first
     size = 4 if dtype_name(call.dtype) == "float32" else 8
     with _Report(entry.operation.name, progress, n * m) as report:
         for rows, columns in _blocks(n, None if second is None else m, size, fine=not in_file):

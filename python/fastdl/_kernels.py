@@ -86,7 +86,8 @@ def _length_scale(where: str, name: str, value: Any, d: int) -> Any:
         raise ValueError(f"[{where}] expected {name} of shape ({d},) or a number, got {scales.shape}")
     if not np.all((scales > 0) & (scales < np.inf)):
         raise ValueError(f"[{where}] expected {name} to be above 0 in every feature, got {scales}")
-    return scales
+    # One for all features is a number: its distances need no weights.
+    return float(scales[0]) if d and np.all(scales == scales[0]) else scales
 
 
 class Kernel:

@@ -23,8 +23,14 @@ def sparse(rows: Any, columns: Any | None, kernel: str, parameters: dict[str, An
         for norms, axis in ((np.sqrt(x), 1), (np.sqrt(y), 0)):
             K = np.divide(K, np.expand_dims(np.where(norms == 0, 1, norms), axis))
     else:
-        distances = x[:, None] + y[None, :] - 2 * products
-        K = np.exp(-parameters["gamma"] * np.where(distances < 0, 0, distances))
+        lengths = x[:, None] + y[None, :]
+        distances = lengths - 2 * products
+        # Where that cancels, the difference of the two rows does not.
+        i, j = np.nonzero(distances < 1e-3 * lengths)
+        for part in np.array_split(np.arange(i.size), 1 + i.size // 1000):
+            differences = X[i[part]] - Y[j[part]]
+            distances[i[part], j[part]] = np.asarray(differences.multiply(differences).sum(axis=1)).reshape(-1)
+        K = np.exp(-parameters["gamma"] * distances)
         if columns is None:
             # A sample is at no distance from itself; NaN and Inf make it unknown.
             np.fill_diagonal(K, np.where(np.isfinite(x), 1, np.diagonal(K)))
