@@ -37,9 +37,8 @@ void cntk(const T* x, std::int64_t n, const T* y, std::int64_t m, const CntkShap
   if (symmetric) y = x;
   check_images("X", x, n, shape);
   check_images("Y", y, m, shape);
-  if (shape.depth < 1) core::fail(name, "depth >= 1", std::to_string(shape.depth));
-  if (shape.kernel_size < 1 || shape.kernel_size % 2 == 0)
-    core::fail(name, "kernel_size odd and >= 1", std::to_string(shape.kernel_size));
+  if (shape.depth < 0) core::fail(name, "depth >= 0", std::to_string(shape.depth));
+  if (shape.kernel_size < 1) core::fail(name, "kernel_size >= 1", std::to_string(shape.kernel_size));
   if (n == 0 || m == 0) return;
   if (!k) core::fail(name, "K with data", "a null pointer");
   std::int64_t elements, bytes;

@@ -9,7 +9,7 @@ namespace fastdl::gram {
 
 struct CntkShape {
   std::int64_t channels, height, width;  // of every image; none is zero
-  int depth, kernel_size;                // >= 1; odd and >= 1
+  int depth, kernel_size;                // >= 0; >= 1
   bool mean_pooling;                     // else flatten
 };
 

@@ -3,15 +3,16 @@
 // The network is (q x q convolution with zero padding, ReLU) x depth, then pooling and a dense layer. S and T are
 // covariance and tangent kernel of two images x, y at positions p, p':
 //
-//   S = T = box(sum over c of x[c,p] y[c,p'])
-//   depth times:  s = sqrt(Sxx Syy - S^2), theta = atan2(s, S)
+//   S = T = sum over c of x[c,p] y[c,p']
+//   depth times:  S <- box(S),  T <- box(T)
+//                 s = sqrt(Sxx Syy - S^2), theta = atan2(s, S)
 //                 S <- (s + (pi - theta) S)/pi,  T <- T (pi - theta)/pi + S
-//                 before the next time:  S <- box(S),  T <- box(T)
 //
-// where box takes the mean over q x q common offsets of p and p'. It moves p and p' together, so for a fixed
-// displacement p' - p all of this happens in one map over p, of the size of the images' overlap: an ordinary box
-// filter, and point by point the rest. A map of a layer stays in L1 or L2; (H W)^2 points are visited in all, for
-// flatten only H W.
+// where box takes the mean over q x q common offsets of p and p', from -floor((q - 1)/2) to floor(q/2). It moves p and
+// p' together, so for a fixed displacement p' - p all of this happens in one map over p, of the size of the images'
+// overlap: an ordinary box filter, and point by point the rest. A map of a layer stays in L1 or L2; (H W)^2 points are
+// visited in all, for flatten only H W. Without a layer the mean over p and p' is a product of means, and those are
+// taken first.
 //
 //   for each block of as many images y as a vector has lanes, and each image x        a task: one block, some rows
 //     for each displacement: the products, then the layers, row by row:
@@ -55,35 +56,46 @@ constexpr Index larger_of(Index a, Index b) { return a > b ? a : b; }
 constexpr Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
 
 // ---- lines of a map ----------------------------------------------------------------------------------------------
-// A line is `width` vectors. Windows are cut off at the border, which is zero padding. Those of 3 are written out.
+// A line is `width` vectors. Windows are cut off at the border, which is zero padding. Those of 3 are written out; for
+// those of 2 it was tried and gains 3 %, at most.
 
-// The sum over a window of `count` vectors that lie `stride` elements apart; window is 3 where count is known to be.
+// How far a window goes from its position along an axis, both ways.
+struct Reach {
+  Index before, after;
+};
+
+// The sum over a window of `count` vectors that lie `stride` elements apart; window is count, or 0 where it is unknown.
 template <class T, int window>
 FASTDL_INLINE Vec<T> sum_of(const T* first, Index count, Index stride) {
   Vec<T> sum = simd::load<T>(first);
-  if constexpr (window == 3) {
-    sum += simd::load<T>(first + stride);
-    sum += simd::load<T>(first + 2 * stride);
-  } else {
+  if constexpr (window == 0) {
     for (Index i = 1; i < count; ++i) sum += simd::load<T>(first + i * stride);
+  } else {
+    for (int i = 1; i < window; ++i) sum += simd::load<T>(first + i * stride);
   }
   return sum;
 }
 
-template <class T>
-void sum_along(const T* line, Index radius, Index width, T* row) {
+template <class T, int window>
+FASTDL_INLINE void sum_windows(const T* line, Reach reach, Index width, T* row) {
   constexpr int L = simd::lanes<T>;
   const auto cut_off = [=](Index j) {
-    const Index first = larger_of(j - radius, 0), last = smaller_of(j + radius, width - 1);
+    const Index first = larger_of(j - reach.before, 0), last = smaller_of(j + reach.after, width - 1);
     simd::store<T>(row + j * L, sum_of<T, 0>(line + first * L, last - first + 1, L));
   };
-  if (radius == 1 && width > 1) {
-    cut_off(0);
-    for (Index j = 1; j < width - 1; ++j) simd::store<T>(row + j * L, sum_of<T, 3>(line + (j - 1) * L, 3, L));
-    cut_off(width - 1);
-  } else {
-    for (Index j = 0; j < width; ++j) cut_off(j);
-  }
+  const Index start = smaller_of(reach.before, width), end = larger_of(start, width - reach.after);
+  for (Index j = 0; j < start; ++j) cut_off(j);
+  for (Index j = start; j < end; ++j)
+    simd::store<T>(row + j * L, sum_of<T, window>(line + (j - reach.before) * L, reach.before + reach.after + 1, L));
+  for (Index j = end; j < width; ++j) cut_off(j);
+}
+
+template <class T>
+void sum_along(const T* line, Reach reach, Index width, T* row) {
+  if (reach.before + reach.after == 2)
+    sum_windows<T, 3>(line, reach, width, row);
+  else
+    sum_windows<T, 0>(line, reach, width, row);
 }
 
 // Rows of a map, already summed along, over which box sums to give one line.
@@ -145,25 +157,27 @@ FASTDL_INLINE void relu(Vec<T>& covariance, Vec<T>& tangent, Triangle<T> triangl
 
 // Images and variances of a side, X or Y. The kernel is homogeneous, so every image is brought to a largest magnitude
 // of 1 to 2 by a power of two, and no product of variances overflows or vanishes. Variances of a block of images lie
-// as [layer][p][lane].
+// as [layer][p][lane]. Where images are pooled first, their means are kept, as [image][c], scaled already.
 template <class T>
 struct Side {
   const T* images;
   Index count;
   int* exponents;
-  T* variances;
+  T *variances, *means;
 };
 
 template <class T>
 class Cntk {
  public:
   Cntk(const CntkShape& shape, T* k, Index columns, bool symmetric)
-      : channels_(shape.channels),
-        height_(shape.height),
-        width_(shape.width),
-        pixels_(shape.height * shape.width),
-        radius_(shape.kernel_size / 2),
+      : pooled_(shape.depth == 0 && shape.mean_pooling),
+        channels_(shape.channels),
+        height_(pooled_ ? 1 : shape.height),
+        width_(pooled_ ? 1 : shape.width),
+        pixels_(height_ * width_),
+        pooled_pixels_(pooled_ ? shape.height * shape.width : 1),
         depth_(shape.depth),
+        reach_{(shape.kernel_size - 1) / 2, shape.kernel_size / 2},
         mean_(shape.mean_pooling),
         symmetric_(symmetric),
         weight_(static_cast<T>(1 / (double(shape.kernel_size) * double(shape.kernel_size)))),
@@ -174,12 +188,14 @@ class Cntk {
     core::Scratch scratch;
     const Index x_blocks = divide_up(n, L), y_blocks = divide_up(m, L);
     const auto side = [&](const T* images, Index count, Index blocks) {
-      return Side<T>{images, count, scratch.array<int>(count), scratch.array<T>(pixels_, blocks * L, depth_)};
+      return Side<T>{images, count, scratch.array<int>(count), scratch.array<T>(pixels_, blocks * L, depth_),
+                     pooled_ ? scratch.array<T>(count, channels_) : nullptr};
     };
     const Side<T> xs = side(x, n, x_blocks);
     const Side<T> ys = symmetric_ ? xs : side(y, m, y_blocks);
 
-    const double points = double(pixels_) * (mean_ ? double(pixels_) : 1.0) * double(depth_);  // of one pair
+    const double layers = depth_ == 0 ? 1.0 : double(depth_);
+    const double points = double(pixels_) * (mean_ ? double(pixels_) : 1.0) * layers;  // of one pair
     const int threads = points * double(n) * double(y_blocks) < double(task_points) ? 1 : core::thread_count();
     core::parallel_for(symmetric_ ? x_blocks : x_blocks + y_blocks, threads,
                        [&](Index block) { block < x_blocks ? prepare(xs, block) : prepare(ys, block - x_blocks); });
@@ -194,7 +210,9 @@ class Cntk {
  private:
   static constexpr int L = simd::lanes<T>;
 
-  Index channels_, height_, width_, pixels_, radius_, depth_;
+  bool pooled_;  // before anything else, to images of one pixel
+  Index channels_, height_, width_, pixels_, pooled_pixels_, depth_;
+  Reach reach_;
   bool mean_, symmetric_;
   T weight_;
   T* k_;
@@ -218,7 +236,7 @@ class Cntk {
 
   int exponent_of(const T* image) const {
     T largest = 0;
-    for (Index f = 0; f < channels_ * pixels_; ++f) {
+    for (Index f = 0; f < channels_ * pixels_ * pooled_pixels_; ++f) {
       const T size = image[f] < 0 ? -image[f] : image[f];
       if (size > largest) largest = size;
     }
@@ -230,15 +248,33 @@ class Cntk {
 
   static T scale_of(int exponent) { return static_cast<T>(__builtin_ldexp(1.0, -exponent)); }
 
+  void pool(const T* image, T scale, T* means) const {
+    for (Index c = 0; c < channels_; ++c) {
+      double sum = 0;
+      for (Index p = 0; p < pooled_pixels_; ++p) sum += static_cast<double>(image[c * pooled_pixels_ + p] * scale);
+      means[c] = static_cast<T>(sum / double(pooled_pixels_));
+    }
+  }
+
+  // An image as [c][p], and what its values are to be multiplied with.
+  struct Image {
+    const T* values;
+    T scale;
+  };
+
+  Image image_of(const Side<T>& side, Index index) const {
+    if (pooled_) return {side.means + index * channels_, T(1)};
+    return {side.images + index * channels_ * pixels_, scale_of(side.exponents[index])};
+  }
+
   // The images of a block as [c][p][lane]; lanes without an image are zero.
   void pack(const Side<T>& side, Index block, T* packed) const {
     const Index values = channels_ * pixels_;
     for (int lane = 0; lane < L; ++lane) {
-      const Index image = block * L + lane;
-      const bool present = image < side.count;
-      const T* source = side.images + (present ? image : 0) * values;
-      const T scale = present ? scale_of(side.exponents[image]) : T(0);
-      for (Index f = 0; f < values; ++f) packed[f * L + lane] = present ? source[f] * scale : T(0);
+      const Index index = block * L + lane;
+      const bool present = index < side.count;
+      const Image image = present ? image_of(side, index) : Image{};
+      for (Index f = 0; f < values; ++f) packed[f * L + lane] = present ? image.values[f] * image.scale : T(0);
     }
   }
 
@@ -247,8 +283,12 @@ class Cntk {
     T* packed = scratch.array<T>(channels_ * pixels_, L);
     T* map = scratch.array<T>(pixels_, L);
     T* line = scratch.array<T>(width_, L);
-    for (Index image = block * L; image < smaller_of(block * L + L, side.count); ++image)
-      side.exponents[image] = exponent_of(side.images + image * channels_ * pixels_);
+    for (Index index = block * L; index < smaller_of(block * L + L, side.count); ++index) {
+      const T* image = side.images + index * channels_ * pixels_ * pooled_pixels_;
+      side.exponents[index] = exponent_of(image);
+      if (pooled_) pool(image, scale_of(side.exponents[index]), side.means + index * channels_);
+    }
+    if (depth_ == 0) return;
     pack(side, block, packed);
     T* variances = side.variances + block * L * pixels_ * depth_;
     for (Index layer = 0; layer < depth_; ++layer) {
@@ -256,7 +296,7 @@ class Cntk {
       for (Index i = 0; i < height_; ++i) {
         const Index at = i * width_ * L;
         if (layer == 0) multiply<true>(packed + at, packed + at, width_, line);
-        sum_along<T>(layer == 0 ? line : layer_variances - pixels_ * L + at, radius_, width_, map + at);
+        sum_along<T>(layer == 0 ? line : layer_variances - pixels_ * L + at, reach_, width_, map + at);
       }
       for (Index i = 0; i < height_; ++i) {
         const Rows<T> rows = window(map, i, height_, width_);
@@ -295,7 +335,7 @@ class Cntk {
 
   // The rows of a map of height x width that box sums for row i.
   Rows<T> window(const T* map, Index i, Index height, Index width) const {
-    const Index first = larger_of(i - radius_, 0), last = smaller_of(i + radius_, height - 1);
+    const Index first = larger_of(i - reach_.before, 0), last = smaller_of(i + reach_.after, height - 1);
     return {map + first * width * L, last - first + 1, width * L};
   }
 
@@ -325,8 +365,11 @@ class Cntk {
         simd::store<T>(lines.tangent + j * L, t);
       }
     }
-    if constexpr (last)
-      for (int lane = 0; lane < L; ++lane) total[lane] += static_cast<double>(sum[lane]);
+    if constexpr (last) add_lanes(sum, total);
+  }
+
+  static void add_lanes(Vec<T> sum, double* total) {
+    for (int lane = 0; lane < L; ++lane) total[lane] += static_cast<double>(sum[lane]);
   }
 
   template <int window>
@@ -343,7 +386,10 @@ class Cntk {
     for (Index i = 0; i < height; ++i) {
       const Index at = i * width_;
       multiply<false>(pair.x + x + at, pair.y + (y + at) * L, width, pair.lines.covariance);
-      sum_along<T>(pair.lines.covariance, radius_, width, pair.maps[0][0] + i * width * L);
+      if (depth_ == 0)
+        add_lanes(sum_of<T, 0>(pair.lines.covariance, width, L), total);
+      else
+        sum_along<T>(pair.lines.covariance, reach_, width, pair.maps[0][0] + i * width * L);
     }
     for (Index layer = 0; layer < depth_; ++layer) {
       T* const* from = pair.maps[layer % 2];
@@ -356,8 +402,8 @@ class Cntk {
         (covariances.count == 3 ? inner : any)(covariances, tangents, weight_, pair.x_variances + x + at,
                                                pair.y_variances + (y + at) * L, width, pair.lines, total);
         if (last) continue;
-        sum_along<T>(pair.lines.covariance, radius_, width, to[0] + i * width * L);
-        sum_along<T>(pair.lines.tangent, radius_, width, to[1] + i * width * L);
+        sum_along<T>(pair.lines.covariance, reach_, width, to[0] + i * width * L);
+        sum_along<T>(pair.lines.tangent, reach_, width, to[1] + i * width * L);
       }
     }
   }
@@ -388,9 +434,8 @@ class Cntk {
 
     const double count = double(pixels_) * (mean_ ? double(pixels_) : 1.0);
     for (Index row = first; row < last; ++row) {
-      const T* image = xs.images + row * channels_ * pixels_;
-      const T scale = scale_of(xs.exponents[row]);
-      for (Index f = 0; f < channels_ * pixels_; ++f) x[f] = image[f] * scale;
+      const Image image = image_of(xs, row);
+      for (Index f = 0; f < channels_ * pixels_; ++f) x[f] = image.values[f] * image.scale;
       const T* variances = xs.variances + row / L * L * pixels_ * depth_ + row % L;
       for (Index f = 0; f < pixels_ * depth_; ++f) x_variances[f] = variances[f * L];
 

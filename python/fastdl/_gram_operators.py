@@ -262,8 +262,8 @@ def softmax_matvec(Q: Array, K: Array, V: Array, scale: float | None = None) -> 
 
 
 _FINITE = real("a finite number, or None")
-_DEPTH = integer("a whole number from 1 to 1000000", lambda value: 1 <= value <= 1_000_000)
-_ODD = integer("an odd whole number up to 1000001", lambda value: 1 <= value <= 1_000_001 and value % 2 == 1)
+_DEPTH = integer("a whole number from 0 to 1000000", lambda value: 0 <= value <= 1_000_000)
+_SIDE = integer("a whole number from 1 to 1000001", lambda value: 1 <= value <= 1_000_001)
 
 _cntk = Operation("gram.cntk", "X", "Y?")
 
@@ -278,9 +278,10 @@ def cntk(X: Array, Y: Array | None = None, *, depth: int = 3, kernel_size: int =
     Y : array of shape (m, C, H, W), optional
         Other images of the same size. None means ``Y = X``.
     depth : int, default 3
-        The number of convolutions, each followed by a ReLU.
+        The number of convolutions, each followed by a ReLU. With 0, pooling and the dense layer are the whole network.
     kernel_size : int, default 3
-        Side of the filters, odd. The images are padded with zeros, so that layers keep their size.
+        Side of the filters. The images are padded with zeros, so that layers keep their size; of an odd number of them
+        the larger half comes after, as with ``padding="same"`` in `fastdl.conv`.
     pooling : {"mean", "flatten"}, default "mean"
         What comes before the dense layer at the end: the average over all positions, or all positions side by side.
 
@@ -317,7 +318,7 @@ def cntk(X: Array, Y: Array | None = None, *, depth: int = 3, kernel_size: int =
         wanted = ", ".join(str(size) for size in images.shape[1:])
         raise ValueError(f"[gram.cntk] expected Y of shape (m, {wanted}), got {tuple(others.shape)}")
     layers = _DEPTH("gram.cntk", "depth", depth, 0)
-    side = _ODD("gram.cntk", "kernel_size", kernel_size, 0)
+    side = _SIDE("gram.cntk", "kernel_size", kernel_size, 0)
     if not isinstance(pooling, str):
         raise TypeError(f"[gram.cntk] expected pooling to be 'mean' or 'flatten', got {kind(pooling)}")
     if pooling not in ("mean", "flatten"):

@@ -167,8 +167,8 @@ def ntk(X, Y=None, depth=1, w_std=1.0, b_std=0.0, normalize=True):
 
 def _box(A, size):
     """Average A[..., i + a, j + b, k + a, l + b] over the offsets a, b of a filter, zero outside."""
-    reach, (height, width) = size // 2, A.shape[-2:]
-    padded = np.pad(A, [(0, 0)] * (A.ndim - 4) + [(reach, reach)] * 4)
+    height, width = A.shape[-2:]
+    padded = np.pad(A, [(0, 0)] * (A.ndim - 4) + [((size - 1) // 2, size // 2)] * 4)
     total = np.zeros_like(A)
     for a in range(size):
         for b in range(size):
@@ -178,8 +178,8 @@ def _box(A, size):
 
 
 def _box_diagonal(A, size):
-    reach, (height, width) = size // 2, A.shape[-2:]
-    padded = np.pad(A, [(0, 0)] * (A.ndim - 2) + [(reach, reach)] * 2)
+    height, width = A.shape[-2:]
+    padded = np.pad(A, [(0, 0)] * (A.ndim - 2) + [((size - 1) // 2, size // 2)] * 2)
     offsets = [(a, b) for a in range(size) for b in range(size)]
     return sum(padded[..., a : a + height, b : b + width] for a, b in offsets) / size**2
 
@@ -188,24 +188,21 @@ def cntk(X, Y=None, depth=3, kernel_size=3, pooling="mean"):
     """Arora et al. 2019, one image of X at a time."""
     Y = _other(X, Y)
     pi = np.arccos(X.dtype.type(-1))
-    diagonals = [_box_diagonal(np.sum(np.square(images), axis=1), kernel_size) for images in (X, Y)]
-    left, right = [[diagonal] for diagonal in diagonals]
-    for _ in range(depth - 1):
+    left, right = ([np.sum(np.square(images), axis=1)] for images in (X, Y))
+    for _ in range(depth):
         left.append(_box_diagonal(left[-1], kernel_size))
         right.append(_box_diagonal(right[-1], kernel_size))
     result = np.empty((X.shape[0], Y.shape[0]), X.dtype)
     for row, image in enumerate(X):
-        S = _box(np.einsum("cij,nckl->nijkl", image, Y), kernel_size)
-        T = S
-        for layer in range(depth):
+        S = T = np.einsum("cij,nckl->nijkl", image, Y)
+        for layer in range(1, depth + 1):
+            S, T = _box(S, kernel_size), _box(T, kernel_size)
             product = left[layer][row][None, :, :, None, None] * right[layer][:, None, None, :, :]
             s = np.sqrt(np.maximum(0, product - S * S))
             theta = np.where((s == 0) & (S == 0), pi / 2, np.arctan2(s, S))
             T = (1 - theta / pi) * T
             S = s / pi + (1 - theta / pi) * S
             T = T + S
-            if layer < depth - 1:
-                S, T = _box(S, kernel_size), _box(T, kernel_size)
         result[row] = T.mean(axis=(1, 2, 3, 4)) if pooling == "mean" else np.einsum("nijij->nij", T).mean(axis=(1, 2))
     return result
 
@@ -426,7 +423,7 @@ def ntk_bound(eps, X, Y=None, depth=1, w_std=1.0, b_std=0.0, normalize=True):
 def cntk_bound(eps, X, Y=None, depth=3, kernel_size=3, pooling="mean"):
     """Of images that are random: positions are not next to parallel (sin θ > 1/16), but for one with itself."""
     Y = _other(X, Y)
-    error = 4 * growth(X.shape[1] * kernel_size**2 * depth) * eps
+    error = 4 * growth(X.shape[1] * kernel_size**2 * max(1, depth)) * eps
     # A filter raises no mean, so that at every layer the lengths at all positions have at most this mean.
     squares = (np.sum(np.square(images.astype(np.float64)), axis=1) for images in (X, Y))
     left, right = (np.sqrt(np.mean(square, axis=(1, 2))) for square in squares)

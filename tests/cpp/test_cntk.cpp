@@ -3,6 +3,7 @@
 //
 // Also: the neural tangent kernel on 1 x 1 images; bit-equality over thread counts, batches, lanes and symmetry;
 // scaling by powers of two; NaN; and the C interface's refusals.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -58,7 +59,8 @@ using Map = std::vector<W>;  // [p][p']
 
 template <class W>
 Map<W> box(const Map<W>& a, const CntkShape& shape) {
-  const Index height = shape.height, width = shape.width, radius = shape.kernel_size / 2;
+  const Index height = shape.height, width = shape.width;
+  const Index before = (shape.kernel_size - 1) / 2, after = shape.kernel_size / 2;
   const W weight = 1 / (W(shape.kernel_size) * W(shape.kernel_size));
   const auto inside = [&](Index i, Index j) { return i >= 0 && i < height && j >= 0 && j < width; };
   const auto at = [&](Index i, Index j, Index k, Index l) {
@@ -70,8 +72,8 @@ Map<W> box(const Map<W>& a, const CntkShape& shape) {
       for (Index k = 0; k < height; ++k)
         for (Index l = 0; l < width; ++l) {
           W sum = 0;
-          for (Index down = -radius; down <= radius; ++down)
-            for (Index right = -radius; right <= radius; ++right)
+          for (Index down = -before; down <= after; ++down)
+            for (Index right = -before; right <= after; ++right)
               if (inside(i + down, j + right) && inside(k + down, l + right))
                 sum += a[at(i + down, j + right, k + down, l + right)];
           result[at(i, j, k, l)] = sum * weight;
@@ -91,15 +93,16 @@ Map<Wider<T>> products(const T* x, const T* y, const CntkShape& shape) {
   return result;
 }
 
-// Sxx of every layer, from the map of an image with itself: K(x,x)[p,p] is Sxx again, so only box acts on it.
+// Sxx of the image and of every layer, from the map of an image with itself: K(x,x)[p,p] is Sxx again, so only box acts
+// on it.
 template <class T>
 std::vector<Map<Wider<T>>> variances(const T* x, const CntkShape& shape) {
   using W = Wider<T>;
   const std::size_t pixels = static_cast<std::size_t>(shape.height * shape.width);
   Map<W> map = products(x, x, shape);
   std::vector<Map<W>> layers;
-  for (int h = 0; h < shape.depth; ++h) {
-    map = box(map, shape);
+  for (int h = 0; h <= shape.depth; ++h) {
+    if (h > 0) map = box(map, shape);
     Map<W> diagonal(pixels);
     for (std::size_t p = 0; p < pixels; ++p) diagonal[p] = map[p * pixels + p];
     layers.push_back(diagonal);
@@ -109,6 +112,7 @@ std::vector<Map<Wider<T>>> variances(const T* x, const CntkShape& shape) {
 
 // The bound: S is off by at most u sqrt(Sxx Syy), u growing with the roundings of every layer, since S <- K(S) expands
 // nothing. An error of 2u in the cosine is one of 4u / sin(theta) in theta, and never more than 2.5 sqrt(u).
+// Without a layer, and with the images pooled first, there is a rounding for every pixel and every channel.
 template <class T>
 Expected<Wider<T>> expected(const T* x, const T* y, const CntkShape& shape) {
   using W = Wider<T>;
@@ -116,14 +120,15 @@ Expected<Wider<T>> expected(const T* x, const T* y, const CntkShape& shape) {
   const std::size_t pixels = static_cast<std::size_t>(shape.height * shape.width);
   const bool same = x == y;
   const auto xx = variances(x, shape), yy = variances(y, shape);
-  Map<W> s = box(products(x, y, shape), shape), t = s, error(s.size());
+  Map<W> s = products(x, y, shape), t = s, error(s.size());
   W u = W(shape.channels) * eps;
-  for (int h = 0; h < shape.depth; ++h) {
-    if (h > 0) {
-      s = box(s, shape);
-      t = box(t, shape);
-      error = box(error, shape);
-    }
+  for (std::size_t p = 0; p < pixels; ++p)
+    for (std::size_t r = 0; r < pixels; ++r)
+      error[p * pixels + r] = (u + W(pixels + 4) * eps) * std::sqrt(xx[0][p]) * std::sqrt(yy[0][r]);
+  for (int h = 1; h <= shape.depth; ++h) {
+    s = box(s, shape);
+    t = box(t, shape);
+    error = box(error, shape);
     u += W(2 * shape.kernel_size + 10) * eps;
     for (std::size_t p = 0; p < pixels; ++p)
       for (std::size_t r = 0; r < pixels; ++r) {
@@ -135,7 +140,7 @@ Expected<Wider<T>> expected(const T* x, const T* y, const CntkShape& shape) {
         const W theta = height == 0 && s[at] == 0 ? pi / 2 : std::atan2(height, s[at]);
         const W blur = size == 0 || (same && p == r) ? 0 : std::min(4 * u * size / height, W(2.5) * std::sqrt(u));
         const W derivative = (pi - theta) / pi;
-        if (h == 0) error[at] = u * size;
+        if (h == 1) error[at] = u * size;
         s[at] = (height + (pi - theta) * s[at]) / pi;
         error[at] = derivative * error[at] + std::fabs(t[at]) * (blur / pi + 4 * eps) + 2 * u * size;
         t[at] = derivative * t[at] + s[at];
@@ -196,7 +201,7 @@ void test_shape(const std::vector<Level<T>>& all, const CntkShape& shape, Index 
         const W error = std::fabs(k[i] - right[i].value);
         good &= error <= right[i].bound;
         // The relative error is told of images with several channels: of one channel, patches are often parallel.
-        if (shape.channels > 1 && shape.mean_pooling && shape.height * shape.width > 1)
+        if (shape.channels > 1 && shape.mean_pooling && shape.height * shape.width > 1 && shape.depth > 0)
           worst[l] = std::max(worst[l], static_cast<double>(error / std::fabs(right[i].value)));
       }
       CHECK(good, "%s %s %s, %d and %d images, %s", all[l].name.c_str(), sizeof(T) == 4 ? "f32" : "f64",
@@ -221,20 +226,24 @@ void test_shapes(const std::vector<Level<T>>& all) {
   int turn = 0;
   for (Index height : {1, 2, 3, 5, 8})
     for (Index width : {1, 2, 3, 5, 8})
-      for (int kernel_size : {1, 3, 5})
+      for (int kernel_size : {1, 2, 3, 4, 5})
         for (bool mean : {true, false}) {
           ++turn;
           if (quick && turn % 7 != 0) continue;
           const bool large = height * width > 16;
           // Every depth meets every kernel size, pooling and number of channels as the shapes go by.
-          for (int depth : {1 + turn % 4, 1 + (turn / 4 + 2) % 4})
+          for (int depth : {1 + turn % 4, (turn / 10 + kernel_size) % 5})
             test_shape<T>(all, {1 + (turn + depth) % 3, height, width, depth, kernel_size, mean}, 2, large ? 3 : 9,
                           worst.data());
         }
   for (Index n : {0, 1, 7, 8, 9, 17})
     for (Index m : {0, 1, 7, 8, 9, 17})
-      for (bool mean : {true, false}) test_shape<T>(all, {2, 2, 3, 2, 3, mean}, n, m, worst.data());
-  test_shape<T>(all, {2, 3, 2, 3, 9, true}, 2, 2, worst.data());  // a window larger than the image
+      for (bool mean : {true, false}) {
+        test_shape<T>(all, {2, 2, 3, 2, 3, mean}, n, m, worst.data());
+        test_shape<T>(all, {2, 2, 3, 0, 3, mean}, n, m, worst.data());
+      }
+  for (int kernel_size : {8, 9})  // a window larger than the image
+    test_shape<T>(all, {2, 3, 2, 3, kernel_size, true}, 2, 2, worst.data());
   test_shape<T>(all, {70, 1, 7, 2, 3, true}, 2, 2, worst.data());
   for (std::size_t l = 0; l < all.size(); ++l)
     std::printf("%s %s: largest relative error %.2g\n", all[l].name.c_str(), sizeof(T) == 4 ? "f32" : "f64", worst[l]);
@@ -244,7 +253,7 @@ void test_shapes(const std::vector<Level<T>>& all) {
 template <class T>
 void test_single_pixel(const Level<T>& level) {
   const double pi = std::acos(-1.0);
-  for (int depth = 1; depth <= 4; ++depth)
+  for (int depth = 0; depth <= 4; ++depth)
     for (bool mean : {true, false}) {
       const CntkShape shape{5, 1, 1, depth, 1, mean};
       const Index n = 6, m = 5;
@@ -269,7 +278,7 @@ void test_single_pixel(const Level<T>& level) {
           }
           worst = std::max(worst, std::fabs(k[static_cast<std::size_t>(i * m + j)] - tangent / 2) / scale);
         }
-      CHECK(worst <= 100 * double(depth) * double(std::numeric_limits<T>::epsilon()), "%s depth %d: %g",
+      CHECK(worst <= 100 * double(std::max(depth, 1)) * double(std::numeric_limits<T>::epsilon()), "%s depth %d: %g",
             level.name.c_str(), depth, worst);
     }
 }
@@ -277,9 +286,16 @@ void test_single_pixel(const Level<T>& level) {
 // The same bits whatever the number of threads, the batch a row comes in, and the lane a column lies in.
 template <class T>
 void test_determinism(const Level<T>& level) {
-  for (bool mean : {true, false}) {
-    const CntkShape shape{3, mean ? 6 : 16, mean ? 5 : 15, 3, 3, mean};
-    const Index n = quick ? 9 : mean ? 21 : 90, m = quick ? 10 : mean ? 19 : 83;
+  struct Batch {
+    CntkShape shape;
+    Index n, m;  // enough for several threads
+  };
+  for (const auto& [shape, rows, columns] :
+       {Batch{{3, 6, 5, 3, 3, true}, 21, 19}, Batch{{3, 16, 15, 3, 3, false}, 90, 83},
+        Batch{{3, 6, 5, 3, 2, true}, 21, 19}, Batch{{3, 5, 6, 2, 4, true}, 31, 19},
+        Batch{{3, 16, 15, 3, 4, false}, 90, 83}, Batch{{2, 3, 1, 0, 3, true}, 1310, 810},
+        Batch{{3, 16, 15, 0, 3, false}, 90, 83}}) {
+    const Index n = quick ? 9 : rows, m = quick ? 10 : columns;
     const auto x = random_images<T>(n, shape), y = random_images<T>(m, shape);
     const Index values = shape.channels * shape.height * shape.width;
     core::set_thread_limit(1);
@@ -312,9 +328,9 @@ void test_determinism(const Level<T>& level) {
 }
 
 template <class T>
-void test_special_values(const Level<T>& level) {
+void test_special_values(const Level<T>& level, int depth, int kernel_size) {
   for (bool mean : {true, false}) {
-    const CntkShape shape{2, 4, 3, 2, 3, mean};
+    const CntkShape shape{2, 4, 3, depth, kernel_size, mean};
     const Index n = 9, m = 20, values = 24;
     const auto x = random_images<T>(n, shape), y = random_images<T>(m, shape);
     auto bad_x = x, bad_y = y;
@@ -325,7 +341,11 @@ void test_special_values(const Level<T>& level) {
     for (Index i = 0; i < n; ++i)
       for (Index j = 0; j < m; ++j) {
         const std::size_t at = static_cast<std::size_t>(i * m + j);
-        right &= i == 5 || j == 13 ? std::isnan(k[at]) : k[at] == clean[at];
+        // Without a layer Inf is multiplied and no more: it stays what it is.
+        right &= i == 5             ? std::isnan(k[at])
+                 : j == 13 && depth ? std::isnan(k[at])
+                 : j == 13          ? std::isinf(k[at])
+                                    : k[at] == clean[at];
       }
     CHECK(right, "%s: NaN or Inf left its row or column", level.name.c_str());
 
@@ -347,6 +367,7 @@ void test_special_values(const Level<T>& level) {
     }
     CHECK(right, "%s: scaled images", level.name.c_str());
 
+    if (depth != 2) continue;
     // An image against itself: theta is zero where the positions agree, so flatten is Sxx, once for T and once for
     // every layer. Against its negative the first ReLU leaves nothing, and the second finds a right angle: Sxx/pi.
     auto copies = random_images<T>(2, shape);
@@ -356,7 +377,7 @@ void test_special_values(const Level<T>& level) {
     if (!mean) {
       const auto sums = variances(copies.data(), shape);
       Wider<T> total = 0;
-      for (std::size_t p = 0; p < 12; ++p) total += sums[1][p] / 12;
+      for (std::size_t p = 0; p < 12; ++p) total += sums[2][p] / 12;
       const double same = std::fabs(static_cast<double>(pair[0] / (3 * total) - 1));
       const double opposite = std::fabs(static_cast<double>(pair[1] / (total / std::acos(Wider<T>(-1))) - 1));
       constexpr double bound = 20 * double(std::numeric_limits<T>::epsilon());
@@ -375,7 +396,9 @@ void test_type() {
     const int failed_before = failed;
     test_single_pixel(level);
     test_determinism(level);
-    test_special_values(level);
+    test_special_values(level, 2, 3);
+    test_special_values(level, 2, 4);
+    test_special_values(level, 0, 3);
     std::printf("%s %s: %s\n", level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64",
                 failed == failed_before ? "ok" : "FAILED");
   }
@@ -392,9 +415,9 @@ void test_interface() {
   refused(fastdl_gram_cntk_f32(x, -1, x, 1, 1, 2, 2, 1, 3, 1, k), "X with extents >= 0");
   refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, -2, 2, 1, 3, 1, k), "[gram.cntk] expected X with extents >= 0");
   refused(fastdl_gram_cntk_f32(x, 1, x, -1, 1, 2, 2, 1, 3, 1, k), "Y with extents >= 0");
-  refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, 0, 3, 1, k), "expected depth >= 1, got 0");
-  refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, 1, 2, 1, k), "kernel_size odd and >= 1, got 2");
-  refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, 1, -1, 1, k), "kernel_size odd and >= 1, got -1");
+  refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, -1, 3, 1, k), "expected depth >= 0, got -1");
+  refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, 1, 0, 1, k), "expected kernel_size >= 1, got 0");
+  refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, 0, -1, 1, k), "expected kernel_size >= 1, got -1");
   refused(fastdl_gram_cntk_f32(x, 1, x, 1, 1, 2, 2, 1, 3, 1, nullptr), "K with data");
   refused(fastdl_gram_cntk_f32(x, 1, nullptr, 2, 1, 2, 2, 1, 3, 1, k), "m = n");
   refused(fastdl_gram_cntk_f32(x, 1, x, 1, INT64_MAX, 2, 2, 1, 3, 1, k), "address space");
@@ -416,6 +439,11 @@ void test_interface() {
   const auto near = [](double a, double b) { return std::fabs(a - b) <= 1e-7 * b; };
   CHECK(near(square[0], 3) && near(square[1], 6) && near(square[2], 6) && near(square[3], 12), "square");
   CHECK(near(crossed[0], 9) && near(crossed[1], 12) && near(crossed[2], 18) && near(crossed[3], 24), "crossed");
+  // Without a layer: a product of means, and a mean of products; nothing is rounded here.
+  const gram::ImagesView<double> wide{d, 1, 1, 2, 2};
+  gram::cntk(wide, 0, 2, gram::Pooling::mean, square);
+  gram::cntk(wide, wide, 0, 2, gram::Pooling::flatten, crossed);
+  CHECK(square[0] == 6.25 && crossed[0] == 7.5, "without a layer: %g, %g", square[0], crossed[0]);
   bool caught = false;
   try {
     gram::cntk(images, gram::ImagesView<double>{d, 1, 2, 1, 1}, 1, 1, gram::Pooling::mean, crossed);

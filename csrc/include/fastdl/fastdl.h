@@ -214,16 +214,16 @@ FASTDL_API fastdl_status fastdl_gram_matvec_vjp_f64(const fastdl_kernel* kernel,
 /* The convolutional neural tangent kernel of (q x q convolution with zero padding, ReLU) x depth, then pooling over the
  * positions and a dense layer (Arora et al. 2019). X is n and Y m images of channels x height x width, contiguous, and
  * K is n x m, contiguous. With p, p' positions and box(A)[p,p'] = (1/q^2) times the sum of A[p+o, p'+o] over the q x q
- * offsets o around zero that leave neither image:
+ * offsets o from -floor((q-1)/2) to floor(q/2) along both axes that leave neither image:
  *
- *   S = T = box(sum over c of X[i,c,p]*Y[j,c,p'])
- *   depth times:  s = sqrt(max(0, Sxx*Syy - S^2)), theta = atan2(s, S), or pi/2 where both are zero
+ *   S = T = sum over c of X[i,c,p]*Y[j,c,p']
+ *   depth times:  S <- box(S),  T <- box(T)
+ *                 s = sqrt(max(0, Sxx*Syy - S^2)), theta = atan2(s, S), or pi/2 where both are zero
  *                 S <- (s + (pi - theta)*S)/pi,  T <- T*(pi - theta)/pi + S
- *                 before the next time:  S <- box(S),  T <- box(T)
  *   K[i,j] = the mean of T over all p, p' (mean_pooling != 0) or over p = p' (flatten)
  *
  * where Sxx and Syy are S of the image with itself at (p,p) and (p',p').
- * depth >= 1; q = kernel_size, odd and >= 1. Images without values give zeros.
+ * depth >= 0; q = kernel_size >= 1. Images without values give zeros.
  * Y == NULL means Y = X and m = n; half the work is then done. K(x,y) = K(y,x) to the bit in either case.
  * The images are scaled by powers of two within, so the size of their values does not matter.
  * Where patches of x and y are parallel but not equal, theta has an error of up to the square root of the type's

@@ -154,12 +154,16 @@ def _shifted(A: Any, offset: int, axes: tuple[int, ...]) -> Any:
 
 
 def box(A: Any, kernel_size: int, rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
-    """Average over kernel_size² offsets, each taken along all axes of rows and of columns together; 0 outside."""
-    reach = kernel_size // 2
+    """Average over kernel_size² offsets, each taken along all axes of rows and of columns together; 0 outside.
+
+    Of an even size one more offset is positive than negative, as in a convolution with padding "same".
+    """
     for axes in (rows, columns):
-        total = A
-        for offset in range(1, reach + 1):
-            total = total + _shifted(A, offset, axes) + _shifted(A, -offset, axes)
+        total, size = A, A.shape[axes[0]]
+        for offset in range(1, min(kernel_size // 2, size - 1) + 1):
+            total = total + _shifted(A, offset, axes)
+            if 2 * offset < kernel_size:
+                total = total + _shifted(A, -offset, axes)
         A = total / kernel_size
     return A
 
@@ -168,6 +172,8 @@ def cntk(X: Any, Y: Any | None, depth: int, kernel_size: int, pooling: str) -> A
     """Tangent kernel of (convolution, ReLU) × depth, pooling over the positions, and a dense layer."""
     xp = array_namespace(X)
     first, second = wide(X), wide(X if Y is None else Y)
+    if depth == 0 and pooling == "mean":  # nothing but linear layers, so pooling may come first
+        first, second = (xp.mean(images, axis=(2, 3), keepdims=True) for images in (first, second))
     m, channels, height, width = second.shape
     positions = height * width
     columns = xp.reshape(second, (m, channels, positions))
@@ -184,18 +190,16 @@ def cntk(X: Any, Y: Any | None, depth: int, kernel_size: int, pooling: str) -> A
     results = []
     for i in range(X.shape[0]):
         x = xp.reshape(first[i, ...], (channels, positions))
-        S = xp.matmul(x.T, columns)
-        S = box(xp.reshape(S, (m, height, width, height, width)), kernel_size, (1, 3), (2, 4))
+        S = xp.reshape(xp.matmul(x.T, columns), (m, height, width, height, width))
         T = S
         for layer in range(depth):
+            S, T = (box(value, kernel_size, (1, 3), (2, 4)) for value in (S, T))
             xx = xp.reshape(rows_variances[layer][i, :], (1, height, width, 1, 1))
             yy = xp.reshape(columns_variances[layer], (m, 1, 1, height, width))
             s = xp.sqrt(nonnegative(xx * yy - S * S))
             theta = angle(s, S)
             S = (s + (math.pi - theta) * S) / math.pi
             T = (1 - theta / math.pi) * T + S
-            if layer + 1 < depth:
-                S, T = (box(value, kernel_size, (1, 3), (2, 4)) for value in (S, T))
         T = xp.reshape(T, (m, positions * positions))
         if pooling == "flatten":
             T = T[:, :: positions + 1]
