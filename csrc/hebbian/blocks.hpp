@@ -7,13 +7,14 @@
 //
 //   for each block                                            phases of one parallel loop
 //     for each strip of columns                               a task, on any thread
-//       the weights take the block before
-//       its part of [W; B] B' for this block                  both in L1, as they lie
+//       the weights take the block before, and their part of P is made
 //     sum the parts, in the order of the strips; then the activities, a sample after the other    one task
+//     meanwhile, for each strip, the part of G of the next block
+//     (subspace: the rows of C)                               a task each
 //
 // How a strip of weights takes a block:
 //   rules by units   W = scale W + C B, a product
-//   sanger           by deflation (strips.hpp), two samples at a time: as many operations as two products, in L1
+//   sanger           by deflation (strips.hpp), four samples at a time: as many operations as two products, in L1
 //   subspace         E = B - Y' W and W += C E, two products; C is Y times the inverse of a triangle
 //
 // Per sample and column that is 4k + b multiplications and additions by units, 6k + b for sanger and subspace. Nothing
@@ -22,49 +23,76 @@
 
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
+#include "gemm/tile.hpp"
 #include "hebbian/coefficients.hpp"
 
 namespace fastdl::hebbian {
 namespace {
 
-inline constexpr Index longest_block = 64;
+// Samples that a strip is deflated by together, and vectors of them. (Zen 3, AVX2, 64 units, of a peak of 103 GF/s: 91
+// with 4 x 2, 94 with 3 x 3, 88 with 3 x 2, 70 with 2 x 4, 54 with 1 x 4.)
+inline constexpr int together = 4, abreast = 2;
 
-// Samples that a strip is deflated by together, and vectors: 8 or 16 of them are left in registers.
+// Products with other samples cost b operations per sample and column; what is done once a block, 1/b. (Zen 3, 64
+// units: 3.0 us a sample with 16 and 32, 3.4 with 64; 16 units of 3072 features: 4.0, 4.3 and 5.0 us.)
+inline constexpr Index longest_block = 32;
 template <class T>
-inline constexpr int together = gemm::Shape<T>::vectors == 4 ? 4 : 2;
+Index block_for(Index units, Index samples) {
+  const Index fit = units < 32 && 2 * step<T> <= 16 ? 16 : longest_block;
+  return at_most(fit, samples);
+}
+
+thread_local char here;  // its address tells threads apart
 
 template <class T>
 class Blocks {
  public:
   Blocks(const Rule& rule, const Matrix<const T>& w, const Matrix<const T>& x, Steps<T> lr, T* theta)
-      : rule_(rule), x_(x), lr_(lr), theta_(theta), units_(w.rows), block_(at_most(longest_block, x.rows)) {
-    strips_ = divide_up(w.cols, width);
-    stride_ = round_up(block_, step<T>);
-    const Index padded = round_up(units_, step<T>);
-    weights_ = scratch_.array<T>(strips_, units_, width);
-    samples_ = scratch_.array<T>(strips_, block_, width);
-    parts_ = scratch_.array<T>(strips_, units_ + block_, stride_);
+      : rule_(rule),
+        x_(x),
+        lr_(lr),
+        theta_(theta),
+        strips_(w.cols),
+        units_(w.rows),
+        block_(block_for<T>(w.rows, x.rows)),
+        stride_(round_up(block_, step<T>)) {
+    const Index padded = round_up(units_, step<T>), columns = strips_.units * Strips<T>::unit;
+    weights_ = scratch_.array<T>(units_, columns);
+    for (T*& samples : samples_) samples = scratch_.array<T>(block_, columns);
+    turned_ = scratch_.array<T>(stride_, columns);
+    fields_ = scratch_.array<T>(strips_.count, units_, stride_);
+    for (T*& grams : grams_) grams = scratch_.array<T>(strips_.count, block_, stride_);
     products_ = scratch_.array<T>(units_ + block_, stride_);
     first_ = scratch_.array<T>(units_, stride_);
     second_ = scratch_.array<T>(units_, stride_);
     overlaps_ = scratch_.array<T>(block_, stride_);
-    lengths_ = scratch_.array<T>(strips_, padded);
+    lengths_ = scratch_.array<T>(strips_.count, padded);
     for (T** vector : {&scale_, &activity_, &factor_, &gain_, &squares_}) *vector = scratch_.array<T>(padded);
     for (Index i = 0; i < padded; ++i) activity_[i] = 0;
-    for (Index s = 0; s < strips_; ++s) pack_strip(w, 0, units_, s * width, weights_ + s * units_ * width);
+    claims_ = scratch_.array<Claim>(strips_.count);
+    for (Index s = 0; s < strips_.count; ++s) claims_[s] = {-1, nullptr};
+    for (Index i = 0; i < units_; ++i)
+      strips_.each_piece([&](Columns piece) { pack_piece(w, i, piece, weights_of(piece) + i * piece.width); });
   }
 
   void run() {
-    const Index blocks = divide_up(x_.rows, block_);
-    const double work = double(x_.rows) * double(strips_ * width) * double(6 * units_ + block_);
-    core::parallel_phases(2 * blocks + 1, strips_, work < 1e7 ? 1 : core::thread_count(), [&](Index phase, Index task) {
-      const Index block = phase / 2;
-      if (phase % 2 == 0) {
-        if (block > 0) take(task, samples_of(block - 1));
-        if (block < blocks) multiply(task, block * block_, samples_of(block));
+    const Index blocks = divide_up(x_.rows, block_), each = rule_.kind == FASTDL_HEBBIAN_SUBSPACE ? 3 : 2;
+    const double work = double(x_.rows) * double(x_.cols) * double(6 * units_ + block_);
+    const int threads = work < 1e7 ? 1 : core::thread_count();
+    core::parallel_phases(each * blocks + 1, strips_.count + 1, threads, [&](Index phase, Index task) {
+      const Index block = phase / each;
+      if (phase % each == 0) {
+        if (task == strips_.count) return;
+        const Index s = claim(phase);
+        if (block == 0) multiply_samples(s, 0);
+        work_on(s, block, blocks);
+      } else if (phase % each == 2) {
+        invert(block, task);
       } else if (task == 0) {
-        gather(samples_of(block));
-        settle(block * block_, samples_of(block));
+        gather(block);
+        settle(block);
+      } else if (block + 1 < blocks) {
+        multiply_samples(claim(phase), block + 1);
       }
     });
   }
@@ -72,66 +100,132 @@ class Blocks {
   // Whether all weights are numbers.
   bool finite() const {
     Vec<T> sum{};
-    for (Index i = 0; i < strips_ * units_ * width; i += step<T>) sum += simd::load(weights_ + i) * T(0);
+    for (Index i = 0; i < units_ * strips_.units * Strips<T>::unit; i += step<T>)
+      sum += simd::load(weights_ + i) * T(0);
     return !simd::any(sum != sum);
   }
 
   void write(const Matrix<T>& out) {
     if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) normalize();
-    for (Index s = 0; s < strips_; ++s) unpack_strip(weights_ + s * units_ * width, s * width, out);
+    strips_.each_piece([&](Columns piece) { unpack_piece(weights_of(piece), piece, out); });
   }
 
  private:
-  static constexpr Index width = strip_width<T>;
+  struct Claim {
+    Index phase;
+    const char* owner;
+  };
+
+  // A strip for the calling thread that has none in this phase: if it can be one that it had before, which is in its
+  // caches.
+  Index claim(Index phase) {
+    const auto take_it = [&](Index s) {
+      return __atomic_exchange_n(&claims_[s].phase, phase, __ATOMIC_ACQ_REL) != phase;
+    };
+    const auto is_free = [&](Index s) { return __atomic_load_n(&claims_[s].phase, __ATOMIC_ACQUIRE) != phase; };
+    const auto owner = [&](Index s) { return __atomic_load_n(&claims_[s].owner, __ATOMIC_RELAXED); };
+    for (Index s = 0; s < strips_.count; ++s)
+      if (owner(s) == &here && is_free(s) && take_it(s)) return s;
+    for (Index s = 0;; s = s + 1 < strips_.count ? s + 1 : 0)
+      if (is_free(s) && take_it(s)) {
+        __atomic_store_n(&claims_[s].owner, &here, __ATOMIC_RELAXED);
+        return s;
+      }
+  }
 
   Index samples_of(Index block) const { return at_most(block_, x_.rows - block * block_); }
+  T* weights_of(Columns piece) const { return weights_ + units_ * piece.first; }
+  T* samples_of(Columns piece, Index block) const { return samples_[block % 2] + block_ * piece.first; }
+  T* turned_of(Columns piece) const { return turned_ + stride_ * piece.first; }
 
-  // A strip's part of [W; B] B'. Of the lower rows only what lies on and above the diagonal is used.
-  void multiply(Index strip, Index first, Index count) {
-    const T* weights = weights_ + strip * units_ * width;
-    T* samples = samples_ + strip * block_ * width;
-    T* part = parts_ + strip * (units_ + block_) * stride_;
-    alignas(64) T turned[width * longest_block];
-    const Index columns = round_up(count, step<T>);
-    pack_strip(x_, first, count, strip * width, samples);
-    turn_strip(samples, count, columns, turned);
-    combine<T>({weights, width, 1, turned, columns, width, nullptr, 0, nullptr, part, stride_}, units_, columns);
-    combine<T>({samples, width, 1, turned, columns, width, nullptr, 0, nullptr, part + units_ * stride_, stride_},
-               count, columns, true);
-    if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) measure(strip);
+  // out += (rows of a piece) B', or begins with it. With `triangle` what lies on and above the diagonal.
+  void multiply(Columns piece, const T* rows, Index count, Index samples, T* out, bool begins, bool triangle) {
+    combine<T>({rows, piece.width, 1, turned_of(piece), stride_, piece.width, begins ? nullptr : out, stride_, nullptr,
+                out, stride_},
+               count, round_up(samples, step<T>), triangle);
+  }
+
+  // A strip's part of G. The samples stay, as they are and turned.
+  void multiply_samples(Index s, Index block) {
+    const Index count = samples_of(block);
+    bool begins = true;
+    for (Index t = 0; t < count; ++t)
+      strips_.each_piece(s, [&](Columns piece) {
+        pack_piece(x_, block * block_ + t, piece, samples_of(piece, block) + t * piece.width);
+      });
+    fetch(s, block + 1);
+    strips_.each_piece(s, [&](Columns piece) {
+      T* samples = samples_of(piece, block);
+      const gemm::Strided<T> operand{samples, piece.width, 1};
+      operand.pack_columns(0, int(count), 0, piece.width, int(stride_), turned_of(piece));
+      multiply(piece, samples, count, count, grams_[block % 2] + s * block_ * stride_, begins, true);
+      begins = false;
+    });
+  }
+
+  // Asks for the samples of a block, which lie far apart, long before they are packed.
+  void fetch(Index s, Index block) const {
+    if (x_.col_stride != 1) return;
+    for (Index t = block * block_; t < at_most((block + 1) * block_, x_.rows); ++t)
+      strips_.each_piece(s, [&](Columns piece) {
+        for (Index j = piece.first; j < at_most(piece.first + piece.width, x_.cols); j += gemm::line<T>)
+          simd::prefetch_to_l2(x_.data + t * x_.row_stride + j);
+      });
+  }
+
+  // The weights of a strip take the block before, and their part of P is made, a piece after the other.
+  void work_on(Index s, Index block, Index blocks) {
+    bool begins = true;
+    strips_.each_piece(s, [&](Columns piece) {
+      if (block > 0) take(piece, block - 1);
+      if (block < blocks)
+        multiply(piece, weights_of(piece), units_, samples_of(block), fields_ + s * units_ * stride_, begins, false);
+      begins = false;
+    });
+    if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) measure(s);
   }
 
   // The strip's part of the squared length of every unit.
-  void measure(Index strip) {
-    for (Index i = 0; i < units_; ++i) {
-      const T* row = weights_ + (strip * units_ + i) * width;
-      Vec<T> sum{};
-      for (Index j = 0; j < width; j += step<T>) sum = simd::fma(simd::load(row + j), simd::load(row + j), sum);
-      T total = 0;
-      for (int l = 0; l < step<T>; ++l) total += sum[l];
-      lengths_[strip * round_up(units_, step<T>) + i] = total;
+  void measure(Index s) {
+    T* lengths = lengths_ + s * round_up(units_, step<T>);
+    for (Index i = 0; i < units_; ++i) lengths[i] = 0;
+    strips_.each_piece(s, [&](Columns piece) {
+      for (Index i = 0; i < units_; ++i) {
+        const T* row = weights_of(piece) + i * piece.width;
+        Vec<T> sum{};
+        for (Index j = 0; j < piece.width; j += step<T>) sum = simd::fma(simd::load(row + j), simd::load(row + j), sum);
+        for (int l = 0; l < step<T>; ++l) lengths[i] += sum[l];
+      }
+    });
+  }
+
+  // The sum of the parts of a row, from column `first` on, in the order of the strips.
+  void sum_parts(const T* parts, Index size, Index first, Index columns, T* to) const {
+    for (Index j = first; j < columns; j += step<T>) {
+      Vec<T> sum = simd::load(parts + j);
+      for (Index s = 1; s < strips_.count; ++s) sum += simd::load(parts + s * size + j);
+      simd::store(to + j, sum);
     }
   }
 
-  void gather(Index count) {
-    const Index columns = round_up(count, step<T>), size = (units_ + block_) * stride_;
-    for (Index r = 0; r < units_ + count; ++r)
-      for (Index j = r < units_ ? 0 : (r - units_) / step<T> * step<T>; j < columns; j += step<T>) {
-        const T* part = parts_ + r * stride_ + j;
-        Vec<T> sum = simd::load(part);
-        for (Index s = 1; s < strips_; ++s) sum += simd::load(part + s * size);
-        simd::store(products_ + r * stride_ + j, sum);
-      }
+  void gather(Index block) {
+    const Index count = samples_of(block), columns = round_up(count, step<T>);
+    for (Index i = 0; i < units_; ++i)
+      sum_parts(fields_ + i * stride_, units_ * stride_, 0, columns, products_ + i * stride_);
+    for (Index t = 0; t < count; ++t)
+      sum_parts(grams_[block % 2] + t * stride_, block_ * stride_, t / step<T> * step<T>, columns,
+                products_ + (units_ + t) * stride_);
     if (rule_.kind != FASTDL_HEBBIAN_NORMALIZED) return;
     for (Index i = 0; i < units_; ++i) {
       squares_[i] = 0;
-      for (Index s = 0; s < strips_; ++s) squares_[i] += lengths_[s * round_up(units_, step<T>) + i];
+      for (Index s = 0; s < strips_.count; ++s) squares_[i] += lengths_[s * round_up(units_, step<T>) + i];
     }
   }
 
   // From the products to what the strips need: for sanger -y and lr*y in first and second, for subspace -y and C, else
   // C in second and scale.
-  void settle(Index first, Index count) {
+  void settle(Index block) {
+    const Index first = block * block_, count = samples_of(block);
     for (Index i = 0; i < units_; ++i) scale_[i] = 1;
     for (Index t = 0; t < count; ++t) {
       const T lr = lr_[first + t];
@@ -151,15 +245,7 @@ class Blocks {
           first_[i * stride_ + t] = -y;
           gain_[i] = lr * y;
         }
-        for (Index j = from; j < to; j += step<T>) {
-          Vec<T> left = simd::load(g + j);
-          for (Index i = 0; i < units_; ++i)
-            left = simd::fma(broadcast(first_[i * stride_ + t]), simd::load(products_ + i * stride_ + j), left);
-          for (Index i = 0; i < units_; ++i) {
-            T* field = products_ + i * stride_ + j;
-            simd::store(field, simd::fma(broadcast(gain_[i]), left, simd::load(field)));
-          }
-        }
+        project_once<T>(g, products_, stride_, from, to, units_, first_ + t, stride_, gain_);
       } else {
         for (Index i = 0; i < units_; ++i) activity_[i] = products_[i * stride_ + t];
         coefficients<T>(rule_, activity_, units_, lr, g[t], squares_, theta_, factor_, gain_);
@@ -175,7 +261,7 @@ class Blocks {
       }
     }
     if (rule_.kind == FASTDL_HEBBIAN_SUBSPACE)
-      invert(first, count);
+      overlap(count);
     else if (!deflates(rule_))
       scale_gains(count);
   }
@@ -192,47 +278,44 @@ class Blocks {
     }
   }
 
-  // The residuals R of a block are E less what earlier ones took from them: (1 + L) R = E = B - Y' W with
-  // L[t, u] = lr_u y_t.y_u below the diagonal. So W + lr Y R = W + C E, and C (1 + L) = lr Y is solved from the last
-  // column on.
-  void invert(Index first, Index count) {
+  // overlaps[t, u] = y_t.y_u below the diagonal, and zeros
+  void overlap(Index count) {
     const Index columns = round_up(count, step<T>);
+    for (Index i = 0; i < units_; ++i)
+      for (Index t = count; t < columns; ++t) first_[i * stride_ + t] = 0;
     combine<T>({first_, 1, stride_, first_, stride_, units_, nullptr, 0, nullptr, overlaps_, stride_}, count, columns);
     for (Index t = 0; t < count; ++t)
       for (Index u = t; u < columns; ++u) overlaps_[t * stride_ + u] = 0;
-    for (Index i = 0; i < units_; ++i)
-      for (Index t = 0; t < columns; ++t) second_[i * stride_ + t] = t < count ? -first_[i * stride_ + t] : T(0);
-    for (Index t = count - 1; t >= 0; --t) {
-      const T lr = lr_[first + t];
-      const T* overlap = overlaps_ + t * stride_;
-      for (Index i = 0; i < units_; ++i) {
-        T* row = second_ + i * stride_;
-        const T c = lr * row[t];
-        const Vec<T> minus = broadcast(-c);
+  }
+
+  // The residuals R of a block are E less what earlier ones took from them: (1 + L) R = E = B - Y' W with
+  // L[t, u] = lr_u y_t.y_u below the diagonal. So W + lr Y R = W + C E, and C (1 + L) = lr Y is solved from the last
+  // column on: some rows of C.
+  void invert(Index block, Index task) {
+    const Index first = block * block_, count = samples_of(block), columns = round_up(count, step<T>);
+    const Index tasks = strips_.count + 1, begin = task * units_ / tasks, end = (task + 1) * units_ / tasks;
+    for (Index i = begin; i < end; ++i) {
+      T* row = second_ + i * stride_;
+      for (Index t = 0; t < columns; t += step<T>) simd::store(row + t, -simd::load(first_ + i * stride_ + t));
+      for (Index t = count - 1; t >= 0; --t) {
+        const T* overlap = overlaps_ + t * stride_;
+        row[t] *= lr_[first + t];
+        const Vec<T> minus = broadcast(-row[t]);
         for (Index j = 0; j < t; j += step<T>)
           simd::store(row + j, simd::fma(minus, simd::load(overlap + j), simd::load(row + j)));
-        row[t] = c;
       }
     }
   }
 
-  // A strip of weights takes a block that has settled.
-  void take(Index strip, Index count) {
-    T* weights = weights_ + strip * units_ * width;
-    const T* samples = samples_ + strip * block_ * width;
+  // A piece of the weights takes a block that has settled.
+  void take(Columns piece, Index block) {
+    const Index count = samples_of(block), width = piece.width;
+    T* weights = weights_of(piece);
+    const T* samples = samples_of(piece, block);
     if (rule_.kind == FASTDL_HEBBIAN_SANGER) {
-      constexpr int vectors = 4, pair = together<T>;
-      for (Index j = 0; j < width; j += vectors * step<T>) {
-        Index t = 0;
-        for (; t + pair <= count; t += pair)
-          deflate_tile<T, pair, vectors>(samples + t * width + j, width, weights + j, width, units_, first_ + t,
-                                         second_ + t, stride_);
-        for (; t < count; ++t)
-          deflate_tile<T, 1, vectors>(samples + t * width + j, width, weights + j, width, units_, first_ + t,
-                                      second_ + t, stride_);
-      }
+      deflate(samples, weights, width, count);
     } else if (rule_.kind == FASTDL_HEBBIAN_SUBSPACE) {
-      alignas(64) T left[longest_block * width];
+      alignas(64) T left[longest_block * piece_width<T>];
       combine<T>({first_, 1, stride_, weights, width, units_, samples, width, nullptr, left, width}, count, width);
       combine<T>({second_, stride_, 1, left, width, count, weights, width, nullptr, weights, width}, units_, width);
     } else {
@@ -240,15 +323,28 @@ class Blocks {
     }
   }
 
+  void deflate(const T* samples, T* weights, Index width, Index count) {
+    for (Index j = 0; j < width; j += abreast * step<T>) {
+      Index t = 0;
+      for (; t + together <= count; t += together)
+        deflate_tile<T, together, abreast>(samples + t * width + j, width, weights + j, width, units_, first_ + t,
+                                           second_ + t, stride_);
+      for (; t < count; ++t)
+        deflate_tile<T, 1, abreast>(samples + t * width + j, width, weights + j, width, units_, first_ + t, second_ + t,
+                                    stride_);
+    }
+  }
+
   void normalize() {
-    for (Index s = 0; s < strips_; ++s) measure(s);
+    for (Index s = 0; s < strips_.count; ++s) measure(s);
     for (Index i = 0; i < units_; ++i) {
       T length = 0;
-      for (Index s = 0; s < strips_; ++s) length += lengths_[s * round_up(units_, step<T>) + i];
+      for (Index s = 0; s < strips_.count; ++s) length += lengths_[s * round_up(units_, step<T>) + i];
       if (!(length > 0)) continue;
       const T root = T(__builtin_sqrt(double(length)));
-      for (Index s = 0; s < strips_; ++s)
-        for (Index j = 0; j < width; ++j) weights_[(s * units_ + i) * width + j] /= root;
+      strips_.each_piece([&](Columns piece) {
+        for (Index j = 0; j < piece.width; ++j) weights_of(piece)[i * piece.width + j] /= root;
+      });
     }
   }
 
@@ -256,10 +352,12 @@ class Blocks {
   Matrix<const T> x_;
   Steps<T> lr_;
   T* theta_;
-  Index units_, block_, strips_, stride_;
+  Strips<T> strips_;
+  Index units_, block_, stride_;
   core::Scratch scratch_;
-  T *weights_, *samples_, *parts_, *products_, *first_, *second_, *overlaps_, *lengths_;
+  T *weights_, *samples_[2], *turned_, *fields_, *grams_[2], *products_, *first_, *second_, *overlaps_, *lengths_;
   T *scale_, *activity_, *factor_, *gain_, *squares_;
+  Claim* claims_;
 };
 
 }  // namespace

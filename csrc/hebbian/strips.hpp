@@ -1,8 +1,8 @@
 // Weights and samples in strips of columns, and the products that stay in a strip.
 //
-// A strip is 256 bytes wide: of 64 units it takes 16 KB, and of a block of 64 samples as much, so that all that is done
-// in it finds its operands in L1, as they lie, without packing. Columns past the last are zeros. Strips know nothing of
-// each other, so any thread takes any of them.
+// A strip is cut into pieces of 256 bytes of columns, and the rows of a piece lie side by side: of 64 units that is 16
+// KB, and of a block of samples no more, so that products find their operands in L1, as they lie, without packing.
+// Columns past the last are zeros. Strips know nothing of each other, so any thread takes any of them.
 #pragma once
 
 #include "gemm/pack.hpp"
@@ -19,7 +19,7 @@ using simd::broadcast;
 using simd::Vec;
 
 template <class T>
-inline constexpr Index strip_width = 256 / Index(sizeof(T));
+inline constexpr Index piece_width = 256 / Index(sizeof(T));
 
 template <class T>
 inline constexpr int step = simd::lanes<T>;
@@ -30,44 +30,54 @@ inline constexpr int tile_rows = gemm::Shape<T>::rows;
 template <class T>
 inline constexpr int tile_vectors = gemm::Shape<T>::vectors;
 
-// Columns [column, column + strip_width) of some rows, side by side; zeros past the last.
+// Columns of a matrix, from `first` on; `width` is a multiple of four vectors, and some of them may lie past the last.
+struct Columns {
+  Index first, width;
+};
+
+// Strips begin at multiples of four vectors, and are as wide as each other to within that. How many there are depends
+// on the number of columns alone: a power of two, at most 16, with twelve vectors or more in each.
 template <class T>
-void pack_strip(const Matrix<const T>& from, Index row, Index rows, Index column, T* to) {
-  constexpr Index width = strip_width<T>;
-  const Index here = at_most(width, from.cols - column);
-  for (Index i = 0; i < rows; ++i, to += width) {
-    const T* source = from.data + (row + i) * from.row_stride + column * from.col_stride;
-    if (from.col_stride == 1 && here == width) {
-      std::memcpy(to, source, sizeof(T) * width);
-    } else {
-      for (Index j = 0; j < here; ++j) to[j] = source[j * from.col_stride];
-      for (Index j = here; j < width; ++j) to[j] = 0;
-    }
+struct Strips {
+  Index units, count;
+
+  explicit Strips(Index columns) : units(divide_up(columns, unit)), count(1) {
+    while (count < 16 && 6 * count <= units) count *= 2;
   }
+  // function(columns) for every piece of a strip
+  template <class Function>
+  FASTDL_INLINE void each_piece(Index s, const Function& function) const {
+    const Index end = (s + 1) * units / count * unit;
+    for (Index first = s * units / count * unit; first < end; first += piece_width<T>)
+      function(Columns{first, at_most(piece_width<T>, end - first)});
+  }
+
+  template <class Function>
+  FASTDL_INLINE void each_piece(const Function& function) const {
+    for (Index s = 0; s < count; ++s) each_piece(s, function);
+  }
+
+  static constexpr Index unit = 4 * step<T>;
+};
+
+// A piece of one row; zeros past the last column.
+template <class T>
+FASTDL_INLINE void pack_piece(const Matrix<const T>& from, Index row, Columns piece, T* to) {
+  const Index here = at_most(piece.width, from.cols - piece.first);
+  const T* source = from.data + row * from.row_stride + piece.first * from.col_stride;
+  Index j = 0;
+  if (from.col_stride == 1)
+    for (; j + step<T> <= here; j += step<T>) simd::store(to + j, simd::load(source + j));
+  for (; j < here; ++j) to[j] = source[j * from.col_stride];
+  for (; j < piece.width; ++j) to[j] = 0;
 }
 
 template <class T>
-void unpack_strip(const T* from, Index column, const Matrix<T>& to) {
-  constexpr Index width = strip_width<T>;
-  const Index here = at_most(width, to.cols - column);
+void unpack_piece(const T* from, Columns piece, const Matrix<T>& to) {
+  const Index here = at_most(piece.width, to.cols - piece.first);
   for (Index i = 0; i < to.rows; ++i)
-    for (Index j = 0; j < here; ++j) to.data[i * to.row_stride + (column + j) * to.col_stride] = from[i * width + j];
-}
-
-// turned[c*count + t] = strip[t*width + c] for t < rows, zeros up to count: whole vectors.
-template <class T>
-void turn_strip(const T* strip, Index rows, Index count, T* turned) {
-  constexpr Index width = strip_width<T>;
-  const gemm::Strided<T> operand{strip, width, 1};
-  for (Index t = 0; t < count; t += step<T>) {
-    const int here = int(at_most(step<T>, rows - t));
-    T square[width * step<T>];
-    operand.pack_columns(t, here, 0, width, step<T>, square);
-    for (Index c = 0; c < width; ++c) {
-      for (Index i = here; i < step<T>; ++i) square[c * step<T> + i] = 0;
-      simd::store(turned + c * count + t, simd::load(square + c * step<T>));
-    }
-  }
+    for (Index j = 0; j < here; ++j)
+      to.data[i * to.row_stride + (piece.first + j) * to.col_stride] = from[i * piece.width + j];
 }
 
 // One tile of out = scale * init + coefficients * source: row r of it, Vectors wide, is
@@ -173,6 +183,34 @@ void deflate_once(const T* x, T* w, Index stride, Index first, Index width, Inde
     deflate_tile<T, 1, Vectors>(x + column, 0, w + column, stride, units, minus_y, step_y, y_stride);
   if constexpr (Vectors > 1)
     if (column < width) deflate_once<T, Vectors / 2>(x, w, stride, column, width, units, minus_y, step_y, y_stride);
+}
+
+// The same for a rule whose units all learn from what all of them leave.
+template <class T, int Vectors = 8>
+void project_once(const T* x, T* w, Index stride, Index first, Index width, Index units, const T* minus_y,
+                  Index y_stride, const T* gain) {
+  Index column = first;
+  for (; column + Vectors * step<T> <= width; column += Vectors * step<T>) {
+    Vec<T> left[Vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) left[v] = simd::load(x + column + v * step<T>);
+    for (Index i = 0; i < units; ++i) {
+      const Vec<T> y = broadcast(minus_y[i * y_stride]);
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v)
+        left[v] = simd::fma(y, simd::load(w + i * stride + column + v * step<T>), left[v]);
+    }
+    for (Index i = 0; i < units; ++i) {
+      const Vec<T> g = broadcast(gain[i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) {
+        T* at = w + i * stride + column + v * step<T>;
+        simd::store(at, simd::fma(g, left[v], simd::load(at)));
+      }
+    }
+  }
+  if constexpr (Vectors > 1)
+    if (column < width) project_once<T, Vectors / 2>(x, w, stride, column, width, units, minus_y, y_stride, gain);
 }
 
 }  // namespace
