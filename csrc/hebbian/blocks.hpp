@@ -77,8 +77,9 @@ class Blocks {
 
   void run() {
     const Index blocks = divide_up(x_.rows, block_), each = rule_.kind == FASTDL_HEBBIAN_SUBSPACE ? 3 : 2;
-    const double work = double(x_.rows) * double(x_.cols) * double(6 * units_ + block_);
-    const int threads = work < 1e7 ? 1 : core::thread_count();
+    // What all threads wait for takes some microseconds a block: one of 20 us is left to one thread.
+    const double work = double(block_) * double(x_.cols) * double(6 * units_ + block_);
+    const int threads = work < 2e6 ? 1 : core::thread_count();
     core::parallel_phases(each * blocks + 1, strips_.count + 1, threads, [&](Index phase, Index task) {
       const Index block = phase / each;
       if (phase % each == 0) {

@@ -13,11 +13,12 @@ bool all_numbers(const Matrix<const T>& w) {
   return sum == T(0);
 }
 
-// Whether blocks are quicker than the plain loop.
-template <class T>
+// Whether blocks are quicker than the plain loop. (Zen 3, AVX2, time of the loop by that of blocks, sanger: 0.5 with 2
+// units, 0.7 with 4, 1.0 with 8, 1.2 to 1.5 with 16, for any number of features on one thread; with two and 8 units 0.7
+// at 128 features and 1.6 at 3072. Oja, which needs less of the loop: 0.9 to 1.1 with 16 up to 128 features.)
 bool blocks_pay(const Rule& rule, Index units, Index features, Index samples) {
   if (rule.algorithm != FASTDL_HEBBIAN_AUTO) return rule.algorithm == FASTDL_HEBBIAN_BLOCKS;
-  return units >= 4 && features >= 64 && samples >= 16;
+  return samples >= 16 && (units >= 16 || (units >= 8 && features >= 2048));
 }
 
 template <class T>
@@ -38,7 +39,7 @@ void learn_of(const Rule& rule, const Matrix<const T>& w, const Matrix<const T>&
   if (rule.kind == FASTDL_HEBBIAN_NORMALIZED)
     for (Index t = 0; t < x.rows; ++t) rising &= lr[t] >= T(0);
   begin();
-  if (rising && units > 0 && w.cols > 0 && x.rows > 0 && blocks_pay<T>(rule, units, w.cols, x.rows)) {
+  if (rising && units > 0 && w.cols > 0 && x.rows > 0 && blocks_pay(rule, units, w.cols, x.rows)) {
     Blocks<T> blocks(rule, w, x, lr, thresholds);
     blocks.run();
     T other = 0;

@@ -213,7 +213,7 @@ _crosstalk = Operation("hebbian.crosstalk", "P")
 
 
 def crosstalk(P: Array) -> Array:
-    r"""What every stored pattern is disturbed by: the part of its field that comes from the others.
+    r"""Give what every stored pattern is disturbed by: the part of its field that comes from the others.
 
     Parameters
     ----------
@@ -410,7 +410,8 @@ def dense_hopfield(
     -----
     .. math::
 
-        s_i \leftarrow \operatorname{sign} \sum_\mu \bigl[F(p_\mu \cdot s |_{s_i = 1}) - F(p_\mu \cdot s |_{s_i = -1})\bigr]
+        s_i \leftarrow \operatorname{sign}
+        \sum_\mu \bigl[F(p_\mu \cdot s |_{s_i = 1}) - F(p_\mu \cdot s |_{s_i = -1})\bigr]
 
     Computed by the reference, whatever the backend.
 

@@ -26,6 +26,10 @@ RULES = ("sanger", "subspace", "oja", "ccipca")
 # Samples taken together: large enough for the blocks of the rules, small beside memory.
 CHUNK_BYTES = 16 << 20
 
+# Samples for each component before the steps go down. (64 components of 784 features whose variances fall as 1/i, 20000
+# samples: 0.588 of the variance is explained with 5, 0.639 with 20, 0.649 with 100, 0.642 with 400; 0.657 is the most.)
+PATIENCE = 100
+
 _COMPONENTS = integer("a whole number of at least 1", lambda value: 1 <= value < 1 << 62)
 _RATE = real("a number above 0, a function, or None", lambda value: 0 < value < math.inf)
 
@@ -44,9 +48,9 @@ class HebbianPCA:
         ``"oja"`` all come to the first one.
     learning_rate : float or callable, optional
         The step of the rule: a number, or a function that gives the steps of samples from their numbers (an array of
-        integers, counted from 0 over all calls). None means :math:`\eta_t = 1 / (v_t (1 + t / \tau))`, with
-        :math:`v_t` the mean squared length of the samples so far and :math:`\tau` 20 times `n_components`.
-        ``"ccipca"`` has none.
+        integers, counted from 0 over all calls). None means :math:`\eta_t = 1 / (m_t (1 + t / \tau))`, with
+        :math:`m_t` the largest squared length of the samples so far, so that no step overshoots, and :math:`\tau` 100
+        times `n_components`. ``"ccipca"`` has none.
     center : bool, default True
         Whether the mean of all samples so far is subtracted from each.
     epochs : int, default 1
@@ -84,6 +88,7 @@ class HebbianPCA:
     mean_: HostArray
     n_features_in_: int
     n_samples_seen_: int
+    _largest: float
 
     def __init__(
         self,
@@ -136,9 +141,9 @@ class HebbianPCA:
         array = hasattr(X, "shape") or isinstance(X, (list, tuple))
         if not array and self.epochs != 1:
             raise ValueError(f"[{where}] expected epochs of 1 for a generator, got {self.epochs}")
-        for name in ("components_", "mean_", "n_features_in_", "n_samples_seen_", "_squares"):
+        for name in ("components_", "mean_", "n_features_in_", "n_samples_seen_", "_largest"):
             self.__dict__.pop(name, None)
-        total = (X.shape[0] if hasattr(X, "shape") and X.shape else len(X)) * self.epochs if array else 0
+        total = len(X) * self.epochs if array else 0  # type: ignore[arg-type]
         with Report("hebbian.HebbianPCA", progress, total) as report:
             for _ in range(self.epochs):
                 for piece in _pieces(where, X) if array else X:
@@ -181,22 +186,22 @@ class HebbianPCA:
         if first:
             mean = np.zeros(d)
             weights = _initial(self.n_components, d, self.random_state).astype(samples.dtype)
-            seen, squares = 0, 0.0
+            seen, largest = 0, 0.0
         else:
             mean, weights = self.mean_, self.components_
-            seen, squares = self.n_samples_seen_, self._squares
+            seen, largest = self.n_samples_seen_, self._largest
             samples = samples.astype(weights.dtype, copy=False)
         after = mean
         if self.center:
             after = np.empty(d)
             samples = _center.begin(samples).finish((n, d), None, mean, seen, after)
-        weights, squares = self._step(where, weights, samples, seen, squares)
-        self.components_, self.mean_, self._squares = weights, after, squares
+        weights, largest = self._step(where, weights, samples, seen, largest)
+        self.components_, self.mean_, self._largest = weights, after, largest
         self.n_features_in_, self.n_samples_seen_ = d, seen + n
         return self
 
     def transform(self, X: Array) -> HostArray:
-        """Give the coordinates of samples along the components.
+        r"""Give the coordinates of samples along the components.
 
         Parameters
         ----------
@@ -206,7 +211,7 @@ class HebbianPCA:
         Returns
         -------
         array of shape (n, n_components)
-            :math:`(x - m) \\cdot w` for every component w.
+            :math:`(x - m) \cdot w` for every component w.
 
         Raises
         ------
@@ -317,29 +322,30 @@ class HebbianPCA:
         if self.rule != "ccipca":
             return self.components_
         lengths = np.linalg.norm(self.components_, axis=1, keepdims=True)
-        return self.components_ / np.where(lengths == 0, 1, lengths).astype(self.components_.dtype)
+        rows: HostArray = self.components_ / np.where(lengths == 0, 1, lengths).astype(self.components_.dtype)
+        return rows
 
     def _step(
-        self, where: str, weights: HostArray, samples: HostArray, seen: int, squares: float
+        self, where: str, weights: HostArray, samples: HostArray, seen: int, largest: float
     ) -> tuple[HostArray, float]:
-        """Let the rule see samples; give the weights, and the sum of all squared lengths."""
+        """Let the rule see samples; give the weights, and the largest squared length so far."""
         from fastdl import hebbian
 
         if self.rule == "ccipca":
-            return hebbian.ccipca(weights, samples, count=seen), squares
+            return hebbian.ccipca(weights, samples, count=seen), largest
         numbers = np.arange(seen, seen + len(samples))
         if self.learning_rate is None:
-            total = squares + np.cumsum(np.einsum("ij,ij->i", samples, samples, dtype=np.float64))
-            squares = float(total[-1]) if len(total) else squares
-            mean = np.where(total > 0, total, 1) / (numbers + 1)
-            rates: Any = 1 / (mean * (1 + numbers / (20 * self.n_components)))
+            lengths = np.einsum("ij,ij->i", samples, samples, dtype=np.float64)
+            so_far = np.maximum(np.maximum.accumulate(lengths), largest)
+            largest = float(so_far[-1]) if len(so_far) else largest
+            rates: Any = 1 / (np.where(so_far > 0, so_far, 1) * (1 + numbers / (PATIENCE * self.n_components)))
         elif callable(self.learning_rate):
             rates = np.asarray(self.learning_rate(numbers), np.float64)
             if rates.shape != numbers.shape:
                 raise ValueError(f"[{where}] expected learning_rate to give {numbers.shape} steps, got {rates.shape}")
         else:
             rates = float(self.learning_rate)
-        return getattr(hebbian, self.rule)(weights, samples, rates), squares
+        return getattr(hebbian, self.rule)(weights, samples, rates), largest
 
 
 def _initial(k: int, d: int, seed: Any) -> HostArray:

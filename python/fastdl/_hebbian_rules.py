@@ -155,7 +155,8 @@ def krotov(
     -----
     .. math::
 
-        I_i = \sum_j \operatorname{sign}(W_{ij}) |W_{ij}|^{p-1} x_j, \qquad w_i \leftarrow w_i + \eta\, g_i (x - I_i w_i)
+        I_i = \sum_j \operatorname{sign}(W_{ij}) |W_{ij}|^{p-1} x_j, \qquad
+        w_i \leftarrow w_i + \eta\, g_i (x - I_i w_i)
 
     with :math:`g_i` 1 for the unit of the largest I, :math:`-\Delta` for that of number `rank`, and 0 for all others.
     Of equal ones the first counts as larger.

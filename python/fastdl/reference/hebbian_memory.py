@@ -88,7 +88,7 @@ def dense_hopfield_energy(P: Any, s: Any, degree: float) -> Any:
 
 
 def dense_hopfield(P: Any, s: Any, degree: float, mode: str, max_sweeps: int, orders: Any) -> Any:
-    """Let s_i ← sign Σ_μ [F(ξ_μ·s with s_i = 1) − F(ξ_μ·s with s_i = −1)], until nothing changes or the sweeps are done."""
+    """Let s_i ← sign Σ_μ [F(ξ_μ·s with s_i = 1) − F(ξ_μ·s with s_i = −1)], until nothing changes."""
     xp = array_namespace(P)
     patterns = wide(P)
 

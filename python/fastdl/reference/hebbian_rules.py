@@ -28,7 +28,7 @@ def check_finite(where: str, weights: Any, like: Any, sample: int) -> None:
 def learn(where: str, W: Any, X: Any, step: Callable[[int, Any, Any], Any]) -> Any:
     """Let the weights go through all samples: W ← step(t, W, x)."""
     xp = array_namespace(W)
-    weights, samples = wide(W), wide(X)
+    weights, samples = xp.asarray(wide(W), copy=True), wide(X)
     if X.shape[0] and not bool(xp.all(xp.isfinite(weights))):
         raise ValueError(f"[{where}] expected finite weights to begin with, got some that are not")
     for t in range(X.shape[0]):
@@ -131,7 +131,7 @@ def bcm(W: Any, X: Any, theta: Any, lr: Any, tau: float) -> tuple[Any, Any, None
 
 
 def krotov(W: Any, X: Any, lr: Any, p: float, delta: float, rank: int) -> Any:
-    """Let w_i ← w_i + η g_i (x − I_i w_i), I = (sign(W) |W|^(p−1)) x; g is 1 for the largest I, −Δ for number `rank`."""
+    """Let w_i ← w_i + η g_i (x − I_i w_i), I = (sign(W) |W|^(p−1)) x; g is 1 for the largest I, −Δ for the next."""
     xp = array_namespace(W)
 
     def step(t: int, weights: Any, x: Any) -> Any:
