@@ -97,7 +97,9 @@ def test_a_run_records_what_it_promises(suite, ran):
     assert {"python", "numpy", "blas", "torch", "scikit-learn"} <= set(record["versions"])
     assert {"commit", "dirty", "date", "load"} <= set(record)
     families = {group["family"] for group in record["timings"]}
-    assert families == ({"gram", "engine", "conv"} if suite["machine"].levels() else {"gram", "conv"})
+    assert families == (
+        {"gram", "engine", "conv", "hebbian"} if suite["machine"].levels() else {"gram", "conv", "hebbian"}
+    )
     for group in record["timings"]:
         assert "fastdl" in group["contenders"]
         assert group["function"] not in ("gram.linear", "engine") or "numpy" in group["contenders"]
@@ -452,4 +454,4 @@ def test_what_is_done_is_kept_when_interrupted(suite, peaks, tmp_path, monkeypat
 def test_unknown_families_are_refused(suite, capsys):
     with pytest.raises(SystemExit):
         suite["run"].main(["conv2"])
-    assert "expected families of gram, engine, conv" in capsys.readouterr().err
+    assert "expected families of gram, engine, conv, hebbian" in capsys.readouterr().err

@@ -81,17 +81,26 @@ class TestAgainstTheFormula:
         assert error <= cases.tolerance(W, X, lr)
 
 
+def check_same(level, found, expected, allowed, name=""):
+    """Equal to the bit, but for the reference: NumPy's products have another order for another layout."""
+    if level == "reference":
+        assert np.abs(found - expected).max() <= allowed, name
+    else:
+        np.testing.assert_array_equal(found, expected, name)
+
+
 class TestArrays:
     def test_layouts(self, level, dtype, rng, rule):
         W, X, lr = cases.draw(rng, 9, 70, 41, dtype)
         for mode in ("sequential", "batch"):
             expected = PLAIN[rule](W, X, lr, mode=mode)
             for make in (layouts, odd_layouts):
+                allowed = cases.tolerance(W, X, lr)
                 for name, weights in make(W):
-                    np.testing.assert_array_equal(PLAIN[rule](weights, X, lr, mode=mode), expected, name)
+                    check_same(level, PLAIN[rule](weights, X, lr, mode=mode), expected, allowed, name)
                 for name, samples in make(X):
                     kept = samples.copy()
-                    np.testing.assert_array_equal(PLAIN[rule](W, samples, lr, mode=mode), expected, name)
+                    check_same(level, PLAIN[rule](W, samples, lr, mode=mode), expected, allowed, name)
                     np.testing.assert_array_equal(samples, kept)
 
     def test_in_place(self, level, dtype, rng, rule):
@@ -103,7 +112,7 @@ class TestArrays:
                     continue
                 found = PLAIN[rule](weights, X, lr, algorithm=algorithm, out=weights)
                 assert found is weights
-                np.testing.assert_array_equal(weights, expected, name)
+                check_same(level, weights, expected, cases.tolerance(W, X, lr), name)
         out = np.empty_like(W)
         assert PLAIN[rule](W, X, lr, algorithm="blocks", out=out) is out
         np.testing.assert_array_equal(out, expected)
@@ -158,7 +167,7 @@ class TestDivergence:
     def diverging(self, dtype):
         """Weights that double and more with every sample until they overflow."""
         W, X = np.ones((3, 40), dtype), np.ones((200, 40), dtype)
-        X[:90] = 0
+        X[:40] = 0
         return W, X
 
     def first_bad(self, rule, W, X, lr):
@@ -211,10 +220,13 @@ class TestDivergence:
     def test_what_overflows_in_a_block_only(self, native_level, rng):
         """x·x may overflow where no weight does: the block gives way to the loop."""
         W, X, lr = cases.draw(rng, 9, 70, 50, np.dtype(np.float32))
-        scale = np.float32(1e20)
-        found = hebbian.oja(W / scale, X * scale, lr / scale, algorithm="blocks")
-        np.testing.assert_array_equal(found, hebbian.oja(W / scale, X * scale, lr / scale, algorithm="loop"))
-        assert np.isfinite(found).all() and not np.array_equal(found, W / scale)
+        W[:, 0] = X[:, 0] = 0
+        for t in (10, 20):
+            X[t, 0], lr[t] = 1e20, 0
+        for name in PUBLIC:
+            found = getattr(hebbian, name)(W, X, lr, algorithm="blocks")
+            np.testing.assert_array_equal(found, getattr(hebbian, name)(W, X, lr, algorithm="loop"))
+            assert np.isfinite(found).all() and not np.array_equal(found, W)
 
 
 class TestErrors:
