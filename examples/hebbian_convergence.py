@@ -1,6 +1,6 @@
 """Hebbian rules converge to principal components: angle against samples, on digits and on the orbit of a template.
 
-Usage: python examples/hebbian_convergence.py [FOLDER]    (writes hebbian_convergence.png; the folder is . if none is given)
+Usage: python examples/hebbian_convergence.py [FOLDER]    (writes hebbian_convergence.png; the folder is . if none)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def angle(rule, W, vectors):
 
 
 def learn(rule, X, units, vectors, samples, scale, rng):
-    """Let units see random samples, with steps that go down; give the weights, and the angles at some of the samples."""
+    """Let units see random samples, with steps that go down; give the weights, and the angles on the way."""
     W = rng.standard_normal((units, X.shape[1])) / np.sqrt(X.shape[1])
     stops = np.unique(np.geomspace(10, samples, STOPS).astype(int))
     angles, seen = [], 0
@@ -89,9 +89,9 @@ def main(folder: str | Path = ".") -> dict[str, float]:
         results[f"moved {units}"] = float(np.abs(shift @ projection @ shift.T - projection).max())
         results[f"orbit {units}"] = angles[-1]
         print(
-            f"Orbit of 16 shifts, {units} units: angle {angles[-1]:.2f} degrees; a shift moves the projection onto the"
+            f"Orbit of 16 shifts, {units} units: {angles[-1]:.2f} degrees; a shift moves the projection onto the space"
         )
-        print(f"  space learnt by {results[f'moved {units}']:.1e}, the covariance by {results['commutator']:.0e}")
+        print(f"  that was learnt by {results[f'moved {units}']:.1e}, the covariance by {results['commutator']:.0e}")
     panels[1].set(title="orbit of a template", xlabel="samples")
     for axes in panels:
         axes.legend()

@@ -6,6 +6,7 @@ Usage: python examples/hopfield_digits.py [FOLDER]    (writes hopfield_digits.pn
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -44,9 +45,7 @@ def main(folder: str | Path = ".") -> dict[str, float]:
         "modern, one step": np.sign(hebbian.modern_hopfield(P, states, 0.5)),
     }
     wanted = np.tile(P, (200, 1))
-    print(
-        f"{len(P)} digits stored in {P.shape[1]} units; {100 * NOISE:.0f}% of the pixels turned over. Recalled as stored:"
-    )
+    print(f"{len(P)} digits stored in {P.shape[1]} units. With {100 * NOISE:.0f}% of the pixels turned over, recalled:")
     results = {}
     for name, found in recalled.items():
         results[name] = float(np.mean(np.all(found == wanted, axis=1)))
@@ -54,7 +53,7 @@ def main(folder: str | Path = ".") -> dict[str, float]:
     energies = [
         hebbian.hopfield_energy(W, hebbian.hopfield_recall(W, states, max_sweeps=sweeps, seed=0)) for sweeps in range(4)
     ]
-    results["rises"] = float(max(np.max(after - before) for before, after in zip(energies, energies[1:], strict=False)))
+    results["rises"] = float(max(np.max(after - before) for before, after in pairwise(energies)))
     print("  mean energy after 0, 1, 2, 3 sweeps:", *(f"{energy.mean():.2f}" for energy in energies))
 
     rows = {"stored": P, "seen": seen[0], **{name: found[: len(P)] for name, found in recalled.items()}}

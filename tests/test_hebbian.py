@@ -221,7 +221,7 @@ class TestDivergence:
         """x·x may overflow where no weight does: the block gives way to the loop."""
         W, X, lr = cases.draw(rng, 9, 70, 50, np.dtype(np.float32))
         W[:, 0] = X[:, 0] = 0
-        for t in (10, 20):
+        for t in (3, 9):  # of one block
             X[t, 0], lr[t] = 1e20, 0
         for name in PUBLIC:
             found = getattr(hebbian, name)(W, X, lr, algorithm="blocks")

@@ -86,13 +86,13 @@ def unit_rows(weights: Any) -> Any:
 def hebb(W: Any, X: Any, lr: Any, mode: str, algorithm: str, normalize: bool) -> Any:
     """W ← W + η y xᵀ, its rows then rescaled to length 1 if `normalize`."""
     if not normalize:
-        return _plain("hebbian.hebb", W, X, lr, mode, lambda S: 0 * S)
+        return _plain("hebbian.hebb", W, X, lr, mode, lambda S: array_namespace(S).zeros_like(S))
     if mode == "sequential":
         return learn(
             "hebbian.hebb", W, X, lambda t, weights, x: unit_rows(weights + float(lr[t]) * outer(weights @ x, x))
         )
     xp = array_namespace(W)
-    result = _plain("hebbian.hebb", wide(W), X, lr, mode, lambda S: 0 * S)
+    result = _plain("hebbian.hebb", wide(W), X, lr, mode, lambda S: array_namespace(S).zeros_like(S))
     if X.shape[0]:
         result = unit_rows(result)
         check_finite("hebbian.hebb", result, W, X.shape[0] - 1)
