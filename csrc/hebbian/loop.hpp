@@ -120,7 +120,7 @@ class Loop {
         T* w = weights(i);
         add(w, sample, lr * activity_[i]);
         const T length = T(__builtin_sqrt(double(dot(w, {w, w + body_}))));
-        activity_[i] = update(w, length > 0 ? T(1) / length : length == 0 ? T(1) : length, 0, next, next);
+        activity_[i] = update(w, length > 0 ? T(1) / length : length == 0 ? T(1) : length, 0, {w, w + body_}, next);
       }
     } else {
       coefficients<T>(rule_, activity_, units_, lr, T(0), squares_, theta_, scale_, gain_);
