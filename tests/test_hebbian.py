@@ -222,10 +222,13 @@ class TestDivergence:
         W[:, 0] = X[:, 0] = 0
         for t in (3, 9):  # of one block
             X[t, 0], lr[t] = 1e20, 0
+        allowed = cases.tolerance(W[:, 1:], X[:, 1:], lr)
         for name in PUBLIC:
-            found = getattr(hebbian, name)(W, X, lr, algorithm="blocks")
-            np.testing.assert_array_equal(found, getattr(hebbian, name)(W, X, lr, algorithm="loop"))
-            assert np.isfinite(found).all() and not np.array_equal(found, W)
+            blocks, loop = (getattr(hebbian, name)(W, X, lr, algorithm=algorithm) for algorithm in ("blocks", "loop"))
+            assert np.isfinite(blocks).all() and not np.array_equal(blocks, W)
+            assert np.abs(blocks - loop).max() <= allowed
+            if name in ("sanger", "subspace"):  # the others leave out what a step of 0 would do
+                np.testing.assert_array_equal(blocks, loop)
 
 
 class TestErrors:
