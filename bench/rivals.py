@@ -59,6 +59,60 @@ def numpy_diag(X: np.ndarray, kernel: str) -> Call:
     return lambda: (gamma * np.einsum("ij,ij->i", X, X) + X.dtype.type(1)) ** 3
 
 
+def numpy_learn(rule: str, W: np.ndarray, X: np.ndarray, lr: float, mode: str = "sequential") -> Call:
+    """Loop over the samples by the formula as it stands, in place; a single unit of Oja's as the vector it is."""
+    step = W.dtype.type(lr)
+    masks = {"sanger": np.tril, "subspace": lambda S: S}
+
+    def batch() -> np.ndarray:
+        Y = X @ W.T
+        if rule == "oja":
+            return W + step * (Y.T @ X - np.einsum("ti,ti->i", Y, Y)[:, None] * W)
+        return W + step * (Y.T @ X - masks[rule](Y.T @ Y) @ W)
+
+    def vector() -> np.ndarray:
+        w = W[0].copy()
+        for x in X:
+            y = w @ x
+            w += step * y * (x - y * w)
+        return w[None]
+
+    def loop() -> np.ndarray:
+        w = W.copy()
+        for x in X:
+            y = w @ x
+            if rule == "oja":
+                w += step * (np.outer(y, x) - (y * y)[:, None] * w)
+            else:
+                w += step * (np.outer(y, x) - masks[rule](np.outer(y, y)) @ w)
+        return w
+
+    return batch if mode == "batch" else vector if rule == "oja" and len(W) == 1 else loop
+
+
+def numpy_projected(W: np.ndarray, X: np.ndarray, lr: float, mode: str = "sequential") -> Call:
+    """Write the subspace rule with a product of a vector less than its formula has: W += lr y (x - yᵀ W)ᵀ."""
+    if mode == "batch":
+        return numpy_learn("subspace", W, X, lr, mode)
+    step = W.dtype.type(lr)
+
+    def loop() -> np.ndarray:
+        w = W.copy()
+        for x in X:
+            y = w @ x
+            w += step * np.outer(y, x - y @ w)
+        return w
+
+    return loop
+
+
+def numpy_recall(**inputs: Any) -> Call:
+    """All states go through the units together: the formula of the cases."""
+    from cases import hebbian_formulas
+
+    return partial(hebbian_formulas.hopfield_recall, **inputs)
+
+
 # ---- scikit-learn ----
 def _sklearn() -> None:
     """Turn its checks off, as its guide to speed has it."""
@@ -197,6 +251,15 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
     "gram.cka": (_formula("cka"), _torch("cka")),
     "gram.feature_gram": (_formula("feature_gram"), _torch("feature_gram")),
     "gram.empirical_ntk": (_rival("numpy", numpy_empirical_ntk), _torch("empirical_ntk")),
+    **{
+        f"hebbian.{name}": (
+            _rival("numpy", partial(numpy_learn, name)),
+            *((_rival("numpy projected", numpy_projected),) if name == "subspace" else ()),
+            _rival("torch", partial(rivals_torch.learn, name)),
+        )
+        for name in ("oja", "sanger", "subspace")
+    },
+    "hebbian.hopfield_recall": (_rival("numpy", numpy_recall),),
     **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
     "conv.convolve": (
         _rival("scipy", partial(scipy_signal, "convolve")),

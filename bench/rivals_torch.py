@@ -290,3 +290,37 @@ def conv2d_input(layout: str, input_size, w, grad, stride, padding, groups) -> C
 def conv2d_weight(layout: str, x, weight_size, grad, stride, padding, groups) -> Call:
     maps, filters, gradient = _laid_out(layout, x, np.zeros(weight_size, x.dtype), grad)
     return _conv2d_backward(1, maps, filters, gradient, stride, padding, groups)
+
+
+# ---- Hebbian rules: the loop over samples, and all of them together ----
+def _decay(rule: str, S: Any) -> Any:
+    return S if rule == "subspace" else S.tril()
+
+
+def learn(rule: str, W, X, lr, mode="sequential") -> Call:
+    import torch
+
+    weights, samples = _tensors(W, X)
+
+    def batch() -> Any:
+        Y = samples @ weights.T
+        change = Y.T @ samples
+        if rule == "oja":
+            change.sub_((Y * Y).sum(0)[:, None] * weights)
+        else:
+            change.sub_(_decay(rule, Y.T @ Y) @ weights)
+        return change.mul_(lr).add_(weights)
+
+    def loop() -> Any:
+        w = weights.clone()
+        for x in samples:
+            y = w @ x
+            if rule == "oja":
+                w.mul_(1 - lr * (y * y)[:, None]).addr_(y, x, alpha=lr)
+            elif rule == "subspace":
+                w.addr_(y, x - y @ w, alpha=lr)
+            else:
+                w.add_(torch.outer(y, x).sub_(torch.outer(y, y).tril_() @ w), alpha=lr)
+        return w
+
+    return batch if mode == "batch" else loop

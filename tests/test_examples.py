@@ -137,6 +137,25 @@ def test_lenet_gradients_are_differences():
                 assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slopes[place], abs=1e-8)
 
 
+def test_hebbian_convergence(tmp_path, capsys):
+    result = load("hebbian_convergence").main(tmp_path)
+    assert result["oja"] < 5 and result["subspace"] < 10 and result["sanger"] < 15  # degrees
+    assert result["commutator"] < 1e-14
+    for units in (2, 4):
+        assert result[f"orbit {units}"] < 6 and result[f"moved {units}"] < 0.05
+    assert (tmp_path / "hebbian_convergence.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_hopfield_digits(tmp_path, capsys):
+    result = load("hopfield_digits").main(tmp_path)
+    assert result["one unit after the other"] > 0.9 and result["all units at once"] > 0.9
+    assert result["dense, degree 6"] > 0.99 and result["modern, one step"] > 0.99
+    assert result["rises"] <= 0  # 64 units: all energies are exact
+    assert (tmp_path / "hopfield_digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_examples_are_scripts(name, tmp_path):
     # One is run as a reader would; of the others, which the tests above ran, that they would be.

@@ -12,6 +12,11 @@ struct InvalidArgument : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+// Numbers that were computed are infinite or NaN.
+struct NotFinite : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // Stores the message for fastdl_last_error() and gives the code of the exception in flight.
 fastdl_status status_of_current_exception() noexcept;
 

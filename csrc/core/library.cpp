@@ -25,6 +25,9 @@ fastdl_status status_of_current_exception() noexcept {
   } catch (const InvalidArgument& error) {
     remember(error.what());
     return FASTDL_INVALID_ARGUMENT;
+  } catch (const NotFinite& error) {
+    remember(error.what());
+    return FASTDL_NOT_FINITE;
   } catch (const std::bad_alloc&) {
     remember("expected room for scratch buffers, got an allocation failure");
     return FASTDL_OUT_OF_MEMORY;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +10,14 @@ from fastdl._arrays import check_out, dtype_name
 from fastdl._dispatch import new_array
 from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
 from fastdl._kernels import find
+from fastdl._progress import Report, check_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from fastdl._arrays import Array
     from fastdl._dispatch import Call
-
-    Progress = Callable[[int, int], object]
+    from fastdl._progress import Progress
 
 # A block of a result that lies in a file: large enough for any kernel to run at full speed on it, small beside memory.
 BLOCK_BYTES = 64 << 20
@@ -79,12 +78,11 @@ def gram(
     """
     where = "gram.gram"
     entry = find(where, kernel)
-    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
-        raise TypeError(f"[{where}] expected progress to be True, False or callable, got {type(progress).__name__}")
+    check_progress(where, progress)
     if is_sparse(X, Y):
         result = entry.function(X, Y, out=out, **entry.names(where, params))
         if progress is not False:
-            with _Report(entry.operation.name, progress, result.size) as report:
+            with Report(entry.operation.name, progress, result.size) as report:
                 report.add(result.size)
         return result
     in_file = isinstance(out, np.memmap)
@@ -100,7 +98,7 @@ def gram(
     if second is None and entry.name in CENTRED:
         second = first
     size = 4 if dtype_name(call.dtype) == "float32" else 8
-    with _Report(entry.operation.name, progress, n * m) as report:
+    with Report(entry.operation.name, progress, n * m) as report:
         for rows, columns in _blocks(n, None if second is None else m, size, fine=not in_file):
             left = first[rows, :]
             if second is not None:
@@ -148,41 +146,3 @@ def _blocks(n: int, m: int | None, itemsize: int, *, fine: bool) -> Iterator[tup
         step = min(step, max(64, -(-n // STEPS**2)))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step)), slice(0, m)
-
-
-class _Report:
-    """Tells how much of the work is done, in the way asked for."""
-
-    def __init__(self, label: str, progress: bool | Progress, total: int) -> None:
-        self.label, self.total, self.done, self.shown = label, total, 0, -1
-        self.callback: Progress | None = progress if callable(progress) else None
-        self.visible = progress is not False and self.callback is None
-        self.bar: Any = None
-        if self.visible:
-            try:
-                from tqdm import tqdm  # type: ignore[import-untyped]
-
-                self.bar = tqdm(total=total, desc=label, unit_scale=True)
-            except ImportError:
-                pass
-
-    def add(self, entries: int) -> None:
-        """Count entries of K as done."""
-        self.done += entries
-        if self.callback is not None:
-            self.callback(self.done, self.total)
-        elif self.bar is not None:
-            self.bar.update(entries)
-        elif self.visible and (percent := 100 * self.done // max(1, self.total)) != self.shown:
-            self.shown = percent
-            sys.stderr.write(f"\r[{self.label}] {percent} %")
-            sys.stderr.flush()
-
-    def __enter__(self) -> _Report:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-        elif self.shown >= 0:
-            sys.stderr.write("\n")

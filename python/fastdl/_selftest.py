@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl import _dispatch, conv, gram
+from fastdl import _dispatch, conv, gram, hebbian
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -92,11 +92,42 @@ def _convolution(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ..
     return calls
 
 
+# Shapes of the weights and of the samples, or of the patterns. The sizes are such that both algorithms take their turn.
+_LEARNING: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "hebb": (lambda W, X: hebbian.hebb(W, X, 1e-3), ((17, 65), (40, 65))),
+    "oja": (lambda W, X: hebbian.oja(W, X, 1e-3), ((17, 65), (40, 65))),
+    "oja loop": (lambda W, X: hebbian.oja(W, X, 1e-3), ((1, 65), (40, 65))),
+    "sanger": (lambda W, X: hebbian.sanger(W, X, 1e-3), ((17, 65), (40, 65))),
+    "subspace": (lambda W, X: hebbian.subspace(W, X, 1e-3), ((17, 65), (40, 65))),
+    "batch": (lambda W, X: hebbian.sanger(W, X, 1e-4, mode="batch"), ((17, 65), (40, 65))),
+    "soft_hebb": (lambda W, X: hebbian.soft_hebb(W, X, 1e-3), ((17, 65), (40, 65))),
+    "krotov": (lambda W, X: hebbian.krotov(W, X, 1e-3), ((17, 65), (40, 65))),
+    "bcm": (lambda W, X: hebbian.bcm(W, X, 1e-3).W, ((17, 65), (40, 65))),
+    "hopfield_weights": (hebbian.hopfield_weights, ((9, 65),)),
+    "crosstalk": (hebbian.crosstalk, ((9, 65),)),
+}
+
+
+def _learning(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
+    """Check a rule against the reference in float64."""
+
+    def calls(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
+        arguments = tuple((rng.standard_normal(shape) / 8).astype(dtype) for shape in shapes)
+        with _dispatch.backend("reference"):
+            expected = function(*(array.astype(np.float64) for array in arguments))
+        # The weights and samples are about 1 long: some roundings of the products of each sample.
+        slack = 64 * len(arguments[-1]) * np.finfo(dtype).eps
+        yield arguments, expected, np.full(expected.shape, slack * np.abs(expected).max())
+
+    return calls
+
+
 _CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
     ("gram.linear", gram.linear, _linear),
     *((f"gram.{name}", getattr(gram, name), _against_reference(name)) for name in KERNELS if name != "linear"),
     ("gram.matvec", _matvec, _row_sums),
     *((f"conv.{name}", check[0], _convolution(*check)) for name, check in _CONVOLUTIONS.items()),
+    *((f"hebbian.{name}", check[0], _learning(*check)) for name, check in _LEARNING.items()),
 )
 
 
@@ -142,7 +173,7 @@ def run() -> int:
                 except Exception as error:  # whatever a broken installation raises is a finding, not the end
                     right, found = False, f"{type(error).__name__}: {error}"
                 failures += not right
-                print(f"{'ok' if right else 'WRONG':6}{name:22}{dtype.__name__:9}{backend:10}{isa:10}{found}")
+                print(f"{'ok' if right else 'WRONG':6}{name:25}{dtype.__name__:9}{backend:10}{isa:10}{found}")
     if _dispatch.core is None:
         print(f"The compiled extension was not checked: {_dispatch.missing}.")
     print(f"{failures} failures" if failures else "All right.")

@@ -6,6 +6,10 @@
 
 #include "core/isa.hpp"
 
+// No level that the library could choose: it comes last, by itself.
+#undef FASTDL_DECLARE_WIDE
+#define FASTDL_DECLARE_WIDE(macro)
+
 template <class Level>
 std::vector<Level> levels_to_test(bool widest_only) {
   using namespace fastdl;

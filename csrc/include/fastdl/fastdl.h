@@ -41,7 +41,8 @@ typedef enum fastdl_status {
   FASTDL_OK = 0,
   FASTDL_INVALID_ARGUMENT = 1, /* a shape, stride, pointer or value; Python's ValueError */
   FASTDL_OUT_OF_MEMORY = 2,    /* scratch space could not be had; Python's MemoryError */
-  FASTDL_INTERNAL = 3          /* a defect of the library; please report it */
+  FASTDL_INTERNAL = 3,         /* a defect of the library; please report it */
+  FASTDL_NOT_FINITE = 4        /* weights that were learnt became infinite or NaN; Python's FloatingPointError */
 } fastdl_status;
 
 /* The message of the last call on this thread that did not return FASTDL_OK; "" if there was none. */
@@ -431,6 +432,95 @@ FASTDL_API fastdl_status fastdl_conv_correlate_f32(const fastdl_array_f32* f, co
 FASTDL_API fastdl_status fastdl_conv_correlate_f64(const fastdl_array_f64* f, const fastdl_array_f64* h,
                                                    fastdl_convolution_mode mode, fastdl_convolution_method method,
                                                    const fastdl_array_f64* out);
+
+/* ---- Hebbian learning ------------------------------------------------------------------------------------------- */
+
+/* What a sample x does to the weights W, k units by d features, with y = W x and a step lr:
+ *
+ * - HEBB: W += lr y x'
+ * - NORMALIZED: the same, and every row is then rescaled to length 1; zeros stay
+ * - OJA: w_i += lr y_i (x - y_i w_i)
+ * - SANGER: w_i += lr y_i (x - sum over j <= i of y_j w_j)
+ * - SUBSPACE: w_i += lr y_i (x - sum over j of y_j w_j)
+ * - BCM: w_i += lr y_i (y_i - theta_i) x, then theta_i += (y_i^2 - theta_i) / tau; tau > 0
+ * - KROTOV: w_i += lr g_i (x - y_i w_i), g 1 for the largest y, -delta for number `rank` >= 2, 0 for all others
+ * - SOFT: w_i += lr s_i (x - y_i w_i), s = softmax(y / temperature); temperature > 0 */
+typedef enum fastdl_hebbian_kind {
+  FASTDL_HEBBIAN_HEBB = 0,
+  FASTDL_HEBBIAN_NORMALIZED,
+  FASTDL_HEBBIAN_OJA,
+  FASTDL_HEBBIAN_SANGER,
+  FASTDL_HEBBIAN_SUBSPACE,
+  FASTDL_HEBBIAN_BCM,
+  FASTDL_HEBBIAN_KROTOV,
+  FASTDL_HEBBIAN_SOFT
+} fastdl_hebbian_kind;
+
+/* LOOP takes a sample after the other; BLOCKS gives the same, to rounding, from products of blocks of samples; AUTO is
+ * the quicker one. */
+typedef enum fastdl_hebbian_algorithm {
+  FASTDL_HEBBIAN_AUTO = 0,
+  FASTDL_HEBBIAN_LOOP,
+  FASTDL_HEBBIAN_BLOCKS
+} fastdl_hebbian_algorithm;
+
+typedef struct fastdl_hebbian_rule {
+  fastdl_hebbian_kind kind;
+  fastdl_hebbian_algorithm algorithm;
+  int together; /* all samples see the same weights W: only for the first five */
+  double tau, delta, temperature;
+  int64_t rank;
+} fastdl_hebbian_rule;
+
+/* out = W after all n samples X, in their order. lr is a step for every sample, lr[t*lr_stride]. theta, of BCM only, is
+ * k numbers, read and written. out may be W itself: nothing is written before all is computed, and nothing at all when
+ * weights become infinite or NaN (FASTDL_NOT_FINITE; the message names the sample). */
+FASTDL_API fastdl_status fastdl_hebbian_learn_f32(const fastdl_hebbian_rule* rule, const fastdl_matrix_f32* W,
+                                                  const fastdl_matrix_f32* X, const float* lr, int64_t lr_stride,
+                                                  float* theta, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_learn_f64(const fastdl_hebbian_rule* rule, const fastdl_matrix_f64* W,
+                                                  const fastdl_matrix_f64* X, const double* lr, int64_t lr_stride,
+                                                  double* theta, const fastdl_matrix_f64* out);
+
+/* Candid covariance-free principal components: out = V, k x d, after n further samples, of which `count` came before.
+ */
+FASTDL_API fastdl_status fastdl_hebbian_ccipca_f32(const fastdl_matrix_f32* V, const fastdl_matrix_f32* X,
+                                                   int64_t count, double amnesic, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_ccipca_f64(const fastdl_matrix_f64* V, const fastdl_matrix_f64* X,
+                                                   int64_t count, double amnesic, const fastdl_matrix_f64* out);
+
+/* out[t] = x_t less the mean of all samples up to it; `mean`, d numbers, is that of `count` samples before, and `after`
+ * that of all. */
+FASTDL_API fastdl_status fastdl_hebbian_center_f32(const fastdl_matrix_f32* X, const double* mean, int64_t count,
+                                                   double* after, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_center_f64(const fastdl_matrix_f64* X, const double* mean, int64_t count,
+                                                   double* after, const fastdl_matrix_f64* out);
+
+/* W = P' P / d for n patterns of d units, symmetric to the bit; with zero_diagonal no unit is coupled to itself. */
+FASTDL_API fastdl_status fastdl_hebbian_hopfield_weights_f32(const fastdl_matrix_f32* P, int zero_diagonal,
+                                                             const fastdl_matrix_f32* W);
+FASTDL_API fastdl_status fastdl_hebbian_hopfield_weights_f64(const fastdl_matrix_f64* P, int zero_diagonal,
+                                                             const fastdl_matrix_f64* W);
+
+/* out[i] = -s W s'/2 + b s' for the states s, rows of S. b is d x 1, or NULL for 0; out is m x 1. */
+FASTDL_API fastdl_status fastdl_hebbian_hopfield_energy_f32(const fastdl_matrix_f32* W, const fastdl_matrix_f32* S,
+                                                            const fastdl_matrix_f32* b, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_hopfield_energy_f64(const fastdl_matrix_f64* W, const fastdl_matrix_f64* S,
+                                                            const fastdl_matrix_f64* b, const fastdl_matrix_f64* out);
+
+/* The states S, rows of +1 and -1, are replaced by what they run to: s_i = sign(W s' - b)_i, sign(0) = 1, for all units
+ * together or one after the other, in the orders of `units` numbers, `sweeps` of them, which are gone through again
+ * and again; at most max_sweeps in all, or until nothing changes. */
+FASTDL_API fastdl_status fastdl_hebbian_hopfield_recall_f32(const fastdl_matrix_f32* W, const fastdl_matrix_f32* b,
+                                                            int together, int64_t max_sweeps, const int64_t* orders,
+                                                            int64_t sweeps, int64_t units, const fastdl_matrix_f32* S);
+FASTDL_API fastdl_status fastdl_hebbian_hopfield_recall_f64(const fastdl_matrix_f64* W, const fastdl_matrix_f64* b,
+                                                            int together, int64_t max_sweeps, const int64_t* orders,
+                                                            int64_t sweeps, int64_t units, const fastdl_matrix_f64* S);
+
+/* out = (G with zero diagonal) P, G = P P' / d */
+FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f32(const fastdl_matrix_f32* P, const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f64(const fastdl_matrix_f64* P, const fastdl_matrix_f64* out);
 
 #ifdef __cplusplus
 }
