@@ -25,8 +25,10 @@ struct Layer {
   }
 };
 
+namespace {
+
 // Tiles of at least `side` numbers along every axis, but no more than there are.
-inline Blocks blocks_of(const Layer& layer, std::int64_t side) {
+Blocks blocks_of(const Layer& layer, std::int64_t side) {
   Blocks blocks{};
   for (int a = 0; a < layer.rank; ++a) {
     const std::int64_t wanted = side < layer.kernel[a] ? layer.kernel[a] : side;
@@ -44,7 +46,7 @@ inline Blocks blocks_of(const Layer& layer, std::int64_t side) {
 
 // The time of it in ns, as in signal_cost.hpp: transforms, and 0.12 for a product of two complex numbers and a sum.
 // Those of filters take 1.7 times as long, since they lie far apart.
-inline double price(const Layer& layer, const Blocks& blocks) {
+double price(const Layer& layer, const Blocks& blocks) {
   double numbers = 0.5, work = 0, tiles = static_cast<double>(layer.images);
   for (int a = 0; a < layer.rank; ++a) {
     const std::int64_t length = a == 0 ? blocks.length[a] / 2 : blocks.length[a];
@@ -60,7 +62,7 @@ inline double price(const Layer& layer, const Blocks& blocks) {
                     channels * outputs * transform * 1.7);
 }
 
-inline Blocks best_blocks(const Layer& layer) {
+Blocks best_blocks(const Layer& layer) {
   Blocks best = blocks_of(layer, 16);
   double least = price(layer, best);
   for (std::int64_t side = 24; side <= 4096; side += side / 2) {
@@ -73,4 +75,5 @@ inline Blocks best_blocks(const Layer& layer) {
   return best;
 }
 
+}  // namespace
 }  // namespace fastdl::conv

