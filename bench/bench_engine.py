@@ -36,7 +36,7 @@ MORE_SHAPES = ((512, 512, 512), (1000, 1000, 1000), (1023, 1023, 1023), (1025, 1
 SHAPES_OF_LOWER_LEVELS = ((1024, 1024, 1024),)
 
 # No common divisor with a tile or a vector, so that every kind of edge is met.
-SWEEP = range(64, 1101, 207)
+SWEEP = range(64, 1101, 345)
 SWEEP_FULL = range(64, 1101, 7)
 
 # OpenBLAS kernels with the instructions of a level, the best first. The baseline is SSE2; of the kernels without AVX
@@ -109,14 +109,14 @@ def _group(n: int, m: int | None, d: int, dtype: str, threads: int, isa: str, se
 
 
 def groups(full: bool, isa: str) -> list[Group]:
-    """The table, then the sweep, on one instruction set; a quick run has one thread and the sweep in float32 only."""
+    """The table, then the sweep, on one instruction set; quick, one thread and the sweep are of float32."""
     widest = (isa,) == machine.levels()[-1:]
     shapes = SHAPES + MORE_SHAPES if full else SHAPES if widest else SHAPES_OF_LOWER_LEVELS
     sweep = (SWEEP_FULL if full else SWEEP) if widest else ()
     every = [(dtype, threads) for dtype in DTYPES for threads in reversed(machine.thread_counts())]
     most = machine.thread_counts()[-1]
     settings = [setting for setting in every if full or setting[0] == DTYPES[0] or setting[1] == most]
-    swept = [setting for setting in settings if full or setting[0] == DTYPES[0]]
+    swept = [setting for setting in settings if full or setting == (DTYPES[0], most)]
     return [
         *(_group(n, m, d, dtype, threads, isa) for dtype, threads in settings for n, m, d in shapes),
         *(_group(n, n, n, dtype, threads, isa, "sweep") for dtype, threads in swept for n in sweep),

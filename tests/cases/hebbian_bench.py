@@ -56,7 +56,7 @@ def recall(m: int, d: int, n: int, mode: str) -> HebbianCase:
 GOALS = (
     learn("sanger", 64, 784, 2000),
     learn("oja", 1, 784, 2000),
-    *(learn(name, k, d, 500) for k, d in ((16, 3072), (256, 1024)) for name in ("sanger", "subspace", "oja")),
+    *(learn(name, k, d, 250) for k, d in ((16, 3072), (256, 1024)) for name in ("sanger", "subspace", "oja")),
     learn("sanger", 64, 784, 2000, "batch"),
     recall(1000, 1000, 50, "async"),
     recall(1000, 1000, 50, "sync"),
