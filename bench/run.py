@@ -161,6 +161,8 @@ def expected_seconds(groups: list[measure.Group], peaks: dict) -> float:
         # as much as three more rounds.
         call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0)) + group.entries / 2e8
         call += 0.0 if group.flops else group.terms / 2e9
+        # Rivals that are loops over samples take 2 ns a term.
+        call += group.terms * 2e-9 if group.family == "hebbian" else 0.0
         total += 0.5 + len(group.contenders) * (measure.FEWEST_ROUNDS + 3) * call
         # The bound of every entry of a matrix, and another interpreter that starts and compiles.
         total += min(group.entries, 2e7) / 5e6 + 12.0 * len(foreign.INTERPRETERS.keys() & set(group.contenders))
