@@ -108,7 +108,7 @@ def test_gradients_in_float32_with_a_small_gamma(level, rng):
 def test_angles_of_very_long_and_short_samples(level, dtype, scale):
     """Angles do not depend on lengths, also where products of lengths leave the type."""
     if dtype == np.float32 and not 1e-45 < scale < 1e39:
-        return
+        pytest.skip("beyond float32")
     X = np.array([[1, 2, 3, 4], [4, -1, 2, 2], [-4, 1, -2, -2]]) / 4
     scaled = (X * scale).astype(dtype)
     wide = scaled.astype(np.longdouble)

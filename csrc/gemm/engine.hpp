@@ -101,7 +101,7 @@ class Product {
   }
 
   // Rows [row, row_end) against one part of the columns. Those of a large symmetric result in one pass are summed in a
-  // block of the task's own, and leave it past the caches. (4096 x 128 on two threads, AVX2: 20% less time than
+  // block of the task's own, and leave it past the caches. (4096 x 128 on two threads, AVX2: 10% less time than
   // summed in place; of results that are not symmetric, 3 to 20% more.)
   void chunk(Index row, Index row_end, Index column, Index column_end, const T* a, const T* b, Stretch stretch) const {
     const Index width = column_end - column;
