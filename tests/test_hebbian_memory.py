@@ -181,6 +181,19 @@ class TestRecall:
             expected = s if sweeps % 2 == 0 else -s
             np.testing.assert_array_equal(hebbian.hopfield_recall(W, s, mode="sync", max_sweeps=sweeps), expected)
 
+    @pytest.mark.parametrize("mode", ["async", "sync"])
+    def test_a_state_among_others_and_alone(self, native_level, dtype, rng, mode):
+        """Fields that are zero but for rounding: their signs tell in which order they were summed."""
+        d = 96
+        state = cases.spins(rng, (d,), dtype)
+        half = rng.standard_normal((d, d // 2)).astype(dtype)
+        W = rng.permuted(np.concatenate([half, -half], axis=1), axis=1) * state
+        alone = hebbian.hopfield_recall(W, state, mode=mode, max_sweeps=1)
+        for m in (2, 7, 8, 33):
+            others = cases.spins(rng, (m, d), dtype)
+            others[m // 2] = state
+            np.testing.assert_array_equal(hebbian.hopfield_recall(W, others, mode=mode, max_sweeps=1)[m // 2], alone)
+
     def test_threads(self, native_level, dtype, rng, keep_threads):
         W = rng.standard_normal((300, 300)).astype(dtype)
         S = cases.spins(rng, (400, 300), dtype)
@@ -194,9 +207,9 @@ class TestRecall:
     def test_errors(self, level):
         W, s = np.zeros((3, 3)), np.ones(3)
         for arguments, options, error, message in [
-            ((W, np.array([1.0, 0.0, -1.0])), {}, ValueError, r"expected s of \+1 and -1, got 0\.0"),
-            ((W, np.array([[1.0, np.nan, -1.0]])), {}, ValueError, r"expected s of \+1 and -1, got nan"),
-            ((W, np.array([2, 1, -1])), {}, ValueError, r"expected s of \+1 and -1, got 2\.0"),
+            ((W, np.array([1.0, 0.0, -1.0])), {}, ValueError, r"expected states of \+1 and -1, got 0\.0"),
+            ((W, np.array([[1.0, np.nan, -1.0]])), {}, ValueError, r"expected states of \+1 and -1, got nan"),
+            ((W, np.array([2, 1, -1])), {}, ValueError, r"expected states of \+1 and -1, got 2\.0"),
             ((W, s), {"max_sweeps": -1}, ValueError, r"expected max_sweeps to be a whole number of at least 0, got -1"),
             (
                 (W, s),
@@ -304,7 +317,7 @@ class TestDense:
         ]:
             with pytest.raises(error, match=message):
                 hebbian.dense_hopfield(P, P, **options)
-        with pytest.raises(ValueError, match=r"^\[hebbian\.dense_hopfield\] expected s of \+1 and -1, got 0\.0"):
+        with pytest.raises(ValueError, match=r"^\[hebbian\.dense_hopfield\] expected states of \+1 and -1, got 0\.0"):
             hebbian.dense_hopfield(P, np.zeros(3))
 
 

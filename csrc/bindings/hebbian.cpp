@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>  // std::optional
 
+#include <algorithm>
 #include <optional>
 
 #include "bindings/bindings.hpp"
@@ -117,9 +118,14 @@ void hopfield_recall(const py::array& W, const py::array& s, const Other& b, con
   if (mode != "async" && mode != "sync") throw py::value_error("mode: expected async or sync, got " + mode);
   const std::int64_t *asked = orders.data(), sweeps = orders.shape(0), units = orders.shape(1);
   const py::gil_scoped_release release;
-  for (std::int64_t i = 0; i < to.rows; ++i)
-    for (std::int64_t j = 0; j < to.cols; ++j)
-      to.data[i * to.row_stride + j * to.col_stride] = from.data[i * from.row_stride + j * from.col_stride];
+  for (std::int64_t i = 0; i < to.rows; ++i) {
+    T* row = to.data + i * to.row_stride;
+    const T* source = from.data + i * from.row_stride;
+    if (to.col_stride == 1 && from.col_stride == 1)
+      std::copy_n(source, to.cols, row);
+    else
+      for (std::int64_t j = 0; j < to.cols; ++j) row[j * to.col_stride] = source[j * from.col_stride];
+  }
   hebbian::hopfield_recall(w, bias, mode == "sync", max_sweeps, asked, sweeps, units, to);
 }
 

@@ -1,4 +1,6 @@
 // Entry points of the associative memories: check, then one dispatch.
+#include <type_traits>
+
 #include "core/check.hpp"
 #include "core/isa.hpp"
 #include "fastdl/fastdl.h"
@@ -63,10 +65,19 @@ void compute_recall(const View* w, const View* b, bool together, std::int64_t ma
       if (orders[i] < 0 || orders[i] >= w->rows)
         core::fail(name, "orders of 0 to " + std::to_string(w->rows - 1), std::to_string(orders[i]));
   }
-  for (std::int64_t i = 0; i < s->rows; ++i)
-    for (std::int64_t j = 0; j < s->cols; ++j)
-      if (const T value = s->data[i * s->row_stride + j * s->col_stride]; value != 1 && value != -1)
-        core::fail(name, "states of +1 and -1", std::to_string(value));
+  for (std::int64_t i = 0; i < s->rows; ++i) {
+    const T* state = s->data + i * s->row_stride;
+    const auto is_wrong = [](T value) { return (value != 1) & (value != -1); };
+    // A count as wide as a value, and no way out of the loop: the compiler then takes vectors, 7 times as fast.
+    std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t> wrong = 0;
+    if (s->col_stride == 1)
+      for (std::int64_t j = 0; j < s->cols; ++j) wrong |= is_wrong(state[j]);
+    else
+      for (std::int64_t j = 0; j < s->cols; ++j) wrong |= is_wrong(state[j * s->col_stride]);
+    for (std::int64_t j = 0; wrong && j < s->cols; ++j)
+      if (is_wrong(state[j * s->col_stride]))
+        core::fail(name, "states of +1 and -1", std::to_string(state[j * s->col_stride]));
+  }
   FASTDL_DISPATCH(
       recall(matrix_of<const T>(*w), thresholds, together, max_sweeps, orders, sweeps, units, matrix_of<T>(*s)));
 }

@@ -1,8 +1,8 @@
-// Hopfield networks, compiled once per instruction-set level: storage, energy and crosstalk are products of the engine,
-// and so is synchronous recall. Asynchronous recall takes the fields of all states from one product, and then keeps
-// them: a unit that turns over adds a column of the weights to the fields of its state. Few do.
+// Hopfield networks, compiled once per instruction-set level: storage, energy and crosstalk are products of the engine;
+// recall takes the fields of all states from fields.hpp, in every sweep if units are set together. If one after the
+// other, it keeps them: a unit that turns over adds a column of the weights to the fields of its state. Few do.
 #include "gemm/engine.hpp"
-#include "hebbian/strips.hpp"
+#include "hebbian/fields.hpp"
 
 namespace fastdl::hebbian::FASTDL_LEVEL {
 namespace {
@@ -28,30 +28,6 @@ template <class T>
 struct Times {
   T factor;
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return sum * factor; }
-};
-
-// The thresholds by whole vectors, zeros without any.
-template <class T>
-T* thresholds(const Matrix<const T>& b, Index units, core::Scratch& scratch) {
-  T* to = scratch.array<T>(units + simd::lanes<T>);
-  for (Index i = 0; i < units + simd::lanes<T>; ++i) to[i] = b.data && i < units ? b.data[i * b.row_stride] : T(0);
-  return to;
-}
-
-template <class T>
-struct Field {
-  const T* threshold;
-  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index column) const {
-    return sum - simd::load(threshold + column);
-  }
-};
-
-template <class T>
-struct Sign {
-  const T* threshold;
-  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index column) const {
-    return simd::select(sum - simd::load(threshold + column) >= Vec<T>{}, broadcast(T(1)), broadcast(T(-1)));
-  }
 };
 
 // to[i][j] = w[j][i]
@@ -134,49 +110,85 @@ class Asynchronous {
   const T* columns_;
 };
 
+inline bool equal(const Code* a, const Code* b, Index count) { return std::memcmp(a, b, std::size_t(count)) == 0; }
+
 template <class T>
-bool equal(const T* a, const T* b, Index count) {
-  for (Index i = 0; i < count; ++i)
-    if (a[i] != b[i]) return false;
-  return true;
+void encode_states(const Matrix<T>& s, Code* to) {
+  const Index length = Coding<T>::length(s.cols);
+  const int threads = double(s.rows) * double(s.cols) < 1e5 ? 1 : core::thread_count();
+  core::parallel_for(divide_up(s.rows, 16), threads, [&](Index part) {
+    for (Index i = part * 16; i < at_most(s.rows, part * 16 + 16); ++i)
+      Coding<T>::encode_row(s.data + i * s.row_stride, s.col_stride, s.cols, to + i * length);
+  });
 }
 
 // All units at once, again and again. States that stay are left; those that come back to where they were two sweeps
-// ago go on so, and end where an even or odd number of further sweeps leads to.
+// ago go on so, and end where an even or odd number of further sweeps leads to. States are codes all the while.
 template <class T>
-void synchronous(const Matrix<const T>& w, const T* threshold, Index max_sweeps, T* states, Index count) {
-  const Index n = w.rows;
+void synchronous(const Fields<T>& fields, const T* threshold, Index max_sweeps, const Matrix<T>& s) {
+  using Of = Coding<T>;
+  const Index length = Of::length(s.cols);
+  Index count = s.rows;
   core::Scratch scratch;
-  T* now = scratch.array<T>(count, n);
-  T* next = scratch.array<T>(count, n);
-  T* before = scratch.array<T>(count, n);
+  Code* now = scratch.array<Code>(count, length);
+  Code* next = scratch.array<Code>(count, length);
+  Code* before = scratch.array<Code>(count, length);
   Index* which = scratch.array<Index>(count);
-  std::memcpy(now, states, sizeof(T) * std::size_t(count * n));
+  encode_states(s, now);
   for (Index i = 0; i < count; ++i) which[i] = i;
   for (Index sweep = 1; sweep <= max_sweeps && count > 0; ++sweep) {
-    gemm::multiply<T>({count, n, n}, false, gemm::MultiplyAdd{}, gemm::Strided<T>{now, n, 1}, rows_of(w), {next, n, 1},
-                      Sign<T>{threshold});
+    fields.compute(now, count, [&](Index i, Index first, const auto& field) {
+      Of::encode([&](int b) { return field[b] - simd::load(threshold + first + b * step<T>) >= Vec<T>{}; },
+                 next + i * length + first / Of::bits);
+    });
     Index going = 0;
     for (Index i = 0; i < count; ++i) {
-      T *of_now = now + i * n, *of_next = next + i * n, *of_before = before + i * n;
-      const bool stays = equal(of_now, of_next, n), returns = sweep > 1 && equal(of_before, of_next, n);
+      Code *of_now = now + i * length, *of_next = next + i * length, *of_before = before + i * length;
+      const bool stays = equal(of_now, of_next, length), returns = sweep > 1 && equal(of_before, of_next, length);
       const bool even = (max_sweeps - sweep) % 2 == 0;
       if (stays || returns || sweep == max_sweeps) {
-        std::memcpy(states + which[i] * n, stays || even ? of_next : of_now, sizeof(T) * std::size_t(n));
+        Of::decode_row(stays || even ? of_next : of_now, s.cols, s.data + which[i] * s.row_stride, s.col_stride);
         continue;
       }
       if (going < i) {
-        std::memcpy(now + going * n, of_now, sizeof(T) * std::size_t(n));
-        std::memcpy(next + going * n, of_next, sizeof(T) * std::size_t(n));
+        std::memcpy(now + going * length, of_now, std::size_t(length));
+        std::memcpy(next + going * length, of_next, std::size_t(length));
       }
       which[going++] = which[i];
     }
     count = going;
-    T* free = before;
+    Code* free = before;
     before = now;
     now = next;
     next = free;
   }
+}
+
+// The fields of all states at once, and then a state by itself.
+template <class T>
+void asynchronous(const Fields<T>& fields, const T* threshold, const Asynchronous<T>& one_by_one, const Matrix<T>& s) {
+  const Index n = s.cols, stride = round_up(n, fields.strip);
+  core::Scratch scratch;
+  Code* codes = scratch.array<Code>(s.rows, Coding<T>::length(n));
+  T* all = scratch.array<T>(s.rows, stride);
+  encode_states(s, codes);
+  fields.compute(codes, s.rows, [&](Index i, Index first, const auto& field) {
+#pragma GCC unroll 4
+    for (int v = 0; v < fields.vectors; ++v) {
+      const Index at = first + v * step<T>;
+      simd::store(all + i * stride + at, field[v] - simd::load(threshold + at));
+    }
+  });
+  const int threads = double(s.rows) * double(n) < 1e5 ? 1 : core::thread_count();
+  core::parallel_for(s.rows, threads, [&](Index i) {
+    T* state = s.data + i * s.row_stride;
+    if (s.col_stride == 1) return one_by_one.run(all + i * stride, state);
+    core::Scratch own;
+    T* packed = own.array<T>(n);
+    for (Index j = 0; j < n; ++j) packed[j] = state[j * s.col_stride];
+    one_by_one.run(all + i * stride, packed);
+    for (Index j = 0; j < n; ++j) state[j * s.col_stride] = packed[j];
+  });
 }
 
 template <class T>
@@ -185,29 +197,19 @@ void recall_of(const Matrix<const T>& w, const Matrix<const T>& b, bool together
   const Index n = w.rows;
   if (n == 0 || s.rows == 0 || max_sweeps == 0) return;
   core::Scratch scratch;
-  const T* threshold = thresholds(b, n, scratch);
+  // Beyond the last unit: so high that none is ever +1 there, and codes of equal states are equal.
+  T* threshold = scratch.array<T>(round_up(n, Fields<T>::strip));
+  for (Index i = 0; i < round_up(n, Fields<T>::strip); ++i)
+    threshold[i] = i >= n ? T(__builtin_inf()) : b.data ? b.data[i * b.row_stride] : T(0);
+  const Fields<T> fields(w);
   const Index most = at_most(states_together<T>(n), s.rows);
-  T* states = scratch.array<T>(most, n);
   const auto each = [&](const auto& run) {
-    for (Index first = 0; first < s.rows; first += most) {
-      const Index count = at_most(most, s.rows - first);
-      const Matrix<T> part{s.data + first * s.row_stride, count, n, s.row_stride, s.col_stride};
-      for (Index i = 0; i < count; ++i)
-        for (Index j = 0; j < n; ++j) states[i * n + j] = part.data[i * part.row_stride + j * part.col_stride];
-      run(count);
-      for (Index i = 0; i < count; ++i)
-        for (Index j = 0; j < n; ++j) part.data[i * part.row_stride + j * part.col_stride] = states[i * n + j];
-    }
+    for (Index first = 0; first < s.rows; first += most)
+      run(Matrix<T>{s.data + first * s.row_stride, at_most(most, s.rows - first), n, s.row_stride, s.col_stride});
   };
-  if (together) return each([&](Index count) { synchronous(w, threshold, max_sweeps, states, count); });
+  if (together) return each([&](const Matrix<T>& part) { synchronous(fields, threshold, max_sweeps, part); });
   const Asynchronous<T> one_by_one(w, max_sweeps, orders, sweeps, units);
-  T* fields = scratch.array<T>(most, n);
-  each([&](Index count) {
-    gemm::multiply<T>({count, n, n}, false, gemm::MultiplyAdd{}, gemm::Strided<T>{states, n, 1}, rows_of(w),
-                      {fields, n, 1}, Field<T>{threshold});
-    const int threads = double(count) * double(n) < 1e5 ? 1 : core::thread_count();
-    core::parallel_for(count, threads, [&](Index i) { one_by_one.run(fields + i * n, states + i * n); });
-  });
+  each([&](const Matrix<T>& part) { asynchronous(fields, threshold, one_by_one, part); });
 }
 
 template <class T>
