@@ -37,6 +37,8 @@ RULES = [
     ("bcm", {"tau": 20.0}),
     ("krotov", {"p": 2.0, "delta": 0.4, "rank": 2}),
     ("krotov", {"p": 2.0, "delta": 0.1, "rank": 5}),
+    ("krotov", {"p": 1.0, "delta": 0.4, "rank": 2}),
+    ("krotov", {"p": 2.5, "delta": 0.4, "rank": 2}),
     ("krotov", {"p": 3.0, "delta": 0.4, "rank": 3}),
     ("soft_hebb", {"temperature": 1.0}),
     ("soft_hebb", {"temperature": 0.2}),
@@ -80,9 +82,9 @@ class TestRules:
             cosines = found @ centres.T / np.linalg.norm(found, axis=1, keepdims=True)
             assert (np.diag(cosines) > 0.98).all()
 
-    def test_foldiak(self, level, dtype, rng):
+    @pytest.mark.parametrize("k, d, n", [(0, 3, 2), (1, 1, 3), (3, 0, 2), (4, 6, 12), (5, 9, 0), (17, 33, 9)])
+    def test_foldiak(self, level, dtype, rng, k, d, n):
         """By its equations, a number at a time."""
-        k, d, n = 4, 6, 12
         W, X = rng.random((k, d)), (rng.random((n, d)) < 0.4).astype(float)
         V, bar = -rng.random((k, k)) * (1 - np.eye(k)), 0.5 * rng.random(k)
         found = hebbian.foldiak(
@@ -123,13 +125,19 @@ class TestRules:
             with pytest.raises(FloatingPointError, match=rf"^\[hebbian\.{name}\] expected weights that stay finite"):
                 getattr(hebbian, name)(W, X, 100.0)
             np.testing.assert_array_equal(W, kept)
+        with pytest.raises(FloatingPointError, match=r"^\[hebbian\.krotov\] expected weights that stay finite"):
+            hebbian.krotov(W, X, 100.0, p=3)
+        with pytest.raises(FloatingPointError, match=r"^\[hebbian\.foldiak\] expected weights that stay finite"):
+            hebbian.foldiak(W, X * X, np.zeros((3, 3), dtype), np.zeros(3, dtype), 1e38 if dtype == np.float32 else 1e308)
         bad = np.ones((9, 20), dtype)
         bad[4, 4] = np.nan
         for call in (
             lambda: hebbian.bcm(W, bad, 1e-3),
             lambda: hebbian.krotov(W, bad, 1e-3),
+            lambda: hebbian.krotov(W, bad, 1e-3, p=3),
             lambda: hebbian.soft_hebb(W, bad, 1e-3),
             lambda: hebbian.ccipca(W, bad),
+            lambda: hebbian.foldiak(W, bad, np.zeros((3, 3), dtype), np.ones(3, dtype), 1e-3),
         ):
             with pytest.raises(FloatingPointError, match=r"after sample 4$"):
                 call()

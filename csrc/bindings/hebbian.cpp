@@ -65,6 +65,26 @@ void set_algorithm(hebbian::Rule& rule, const std::string& mode, const std::stri
 }
 
 template <class T>
+void foldiak(const hebbian::Settling& how, const py::array& W, const py::array& X, const py::array& lr,
+             const py::array& lateral, const py::array& threshold, const py::array& out) {
+  const auto w = matrix<const T>(W, "W").plain(), x = matrix<const T>(X, "X").plain(),
+             to = matrix<T>(out, "out").plain(), between = matrix<T>(lateral, "lateral").plain();
+  const auto steps = matrix<const T>(lr, "lr", 1);
+  const auto thresholds = matrix<T>(threshold, "threshold", 1);
+  if (steps.rows != x.rows || thresholds.rows != w.rows || (thresholds.rows > 1 && thresholds.row_stride != 1))
+    throw py::value_error("expected lr for each sample and a threshold for each unit, contiguous");
+  fastdl_status status;
+  {
+    const py::gil_scoped_release release;
+    if constexpr (sizeof(T) == 4)
+      status = fastdl_hebbian_foldiak_f32(&how, &w, &x, steps.data, steps.row_stride, &between, thresholds.data, &to);
+    else
+      status = fastdl_hebbian_foldiak_f64(&how, &w, &x, steps.data, steps.row_stride, &between, thresholds.data, &to);
+  }
+  raise_on_error(status);
+}
+
+template <class T>
 void ccipca(const py::array& V, const py::array& X, std::int64_t count, double amnesic, const py::array& out) {
   const auto v = matrix<const T>(V, "V").plain(), x = matrix<const T>(X, "X").plain(),
              to = matrix<T>(out, "out").plain();
@@ -175,10 +195,10 @@ void register_hebbian(py::module_& module) {
   });
   hebbian.def("krotov", [](const py::array& W, const py::array& X, const py::array& lr, double p, double delta,
                            std::int64_t rank, const py::array& out) {
-    if (p != 2) throw py::value_error("p: expected 2, got " + std::to_string(p));
     hebbian::Rule rule = hebbian::rule(FASTDL_HEBBIAN_KROTOV);
     rule.delta = delta;
     rule.rank = rank;
+    rule.norm = p;
     learn_any(rule, W, X, lr, nullptr, out);
   });
   hebbian.def("soft_hebb", [](const py::array& W, const py::array& X, const py::array& lr, double temperature,
@@ -187,6 +207,15 @@ void register_hebbian(py::module_& module) {
     rule.temperature = temperature;
     learn_any(rule, W, X, lr, nullptr, out);
   });
+  hebbian.def("foldiak",
+              [](const py::array& W, const py::array& X, const py::array& lateral, const py::array& threshold,
+                 const py::array& lr, double lateral_lr, double threshold_lr, double activity, double steepness,
+                 std::int64_t steps, const py::array& out, const py::array& after, const py::array& thresholds) {
+                after[py::ellipsis()] = lateral;
+                thresholds[py::ellipsis()] = threshold;
+                const hebbian::Settling how{lateral_lr, threshold_lr, activity, steepness, steps};
+                in_type_of(W, [&](auto zero) { foldiak<decltype(zero)>(how, W, X, lr, after, thresholds, out); });
+              });
   hebbian.def("ccipca",
               [](const py::array& V, const py::array& X, std::int64_t count, double amnesic, const py::array& out) {
                 in_type_of(V, [&](auto zero) { ccipca<decltype(zero)>(V, X, count, amnesic, out); });

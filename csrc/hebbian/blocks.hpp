@@ -166,12 +166,8 @@ class Blocks {
 
   // Asks for the samples of a block, which lie far apart, long before they are packed.
   void fetch(Index s, Index block) const {
-    if (x_.col_stride != 1) return;
     for (Index t = block * block_; t < at_most((block + 1) * block_, x_.rows); ++t)
-      strips_.each_piece(s, [&](Columns piece) {
-        for (Index j = piece.first; j < at_most(piece.first + piece.width, x_.cols); j += gemm::line<T>)
-          simd::prefetch_to_l2(x_.data + t * x_.row_stride + j);
-      });
+      strips_.each_piece(s, [&](Columns piece) { fetch_piece(x_, t, piece); });
   }
 
   // The weights of a strip take the block before, and their part of P is made, a piece after the other.

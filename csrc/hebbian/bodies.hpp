@@ -20,6 +20,7 @@ Matrix<T> matrix_of(const View& v) {
 }
 
 using Rule = fastdl_hebbian_rule;
+using Settling = fastdl_hebbian_settling;
 
 // A step for every sample; a stride of 0 means the same for all.
 template <class T>
@@ -36,6 +37,7 @@ inline constexpr std::int64_t all_finite = -1, bad_from_the_start = -2;
 // learn:    W after all samples, one after the other, in `out`, which may be w itself; theta, of a rule that has it, is
 //           read and written. On divergence nothing is written.
 // learn_together: the same with all samples seeing w
+// foldiak:  the same for units that inhibit each other; lateral and threshold are read and written
 // ccipca:   the same for candid components, with `count` samples before
 // center:   out = samples less the mean of all up to each; `mean` of `count` before, and `after` at the end
 // weights:  out = P' P / d, diagonal 0 unless kept
@@ -47,6 +49,8 @@ inline constexpr std::int64_t all_finite = -1, bad_from_the_start = -2;
              const Matrix<T>& out, std::int64_t& diverged);                                                           \
   void learn_together(const Rule& rule, const Matrix<const T>& w, const Matrix<const T>& x, Steps<T> lr,              \
                       const Matrix<T>& out, std::int64_t& diverged);                                                  \
+  void foldiak(const Settling& how, const Matrix<const T>& w, const Matrix<const T>& x, Steps<T> lr,                  \
+               const Matrix<T>& out, const Matrix<T>& lateral, T* threshold, std::int64_t& diverged);                 \
   void ccipca(const Matrix<const T>& v, const Matrix<const T>& x, std::int64_t count, double amnesic,                 \
               const Matrix<T>& out, std::int64_t& diverged);                                                          \
   void center(const Matrix<const T>& x, const double* mean, std::int64_t count, double* after, const Matrix<T>& out); \

@@ -27,6 +27,7 @@ const char* check_rule(const Rule* rule) {
     number("temperature", rule->temperature, rule->temperature > 0 && std::isfinite(rule->temperature), "above 0");
   if (kind == FASTDL_HEBBIAN_KROTOV) {
     number("delta", rule->delta, rule->delta >= 0 && std::isfinite(rule->delta), "of at least 0");
+    number("norm", rule->norm, rule->norm >= 1 && std::isfinite(rule->norm), "of at least 1");
     if (rule->rank < 2) core::fail(name, "rank of at least 2", std::to_string(rule->rank));
   }
   return name;
@@ -39,6 +40,13 @@ void check_learning(const char* name, const char* label, const View* w, const Vi
   if (x->cols != w->cols)
     core::fail(name, "X with " + std::to_string(w->cols) + " columns as " + label + " has", std::to_string(x->cols));
   core::check_output(name, "out", out, w->rows, w->cols);
+}
+
+template <class T>
+void check_steps(const char* name, std::int64_t samples, const T* lr, std::int64_t stride) {
+  if (samples > 0 && !lr) core::fail(name, "lr to be given", "NULL");
+  for (std::int64_t t = 0; t < samples; ++t)
+    if (!std::isfinite(lr[t * stride])) core::fail(name, "lr to be finite", std::to_string(lr[t * stride]));
 }
 
 void check_finite(const char* name, std::int64_t diverged) {
@@ -54,9 +62,7 @@ void compute_learn(const Rule* rule, const View* w, const View* x, const T* lr, 
                    const View* out) {
   const char* name = check_rule(rule);
   check_learning(name, "W", w, x, out);
-  if (x->rows > 0 && !lr) core::fail(name, "lr to be given", "NULL");
-  for (std::int64_t t = 0; t < x->rows; ++t)
-    if (!std::isfinite(lr[t * lr_stride])) core::fail(name, "lr to be finite", std::to_string(lr[t * lr_stride]));
+  check_steps(name, x->rows, lr, lr_stride);
   const bool thresholds = rule->kind == FASTDL_HEBBIAN_BCM;
   if (thresholds && w->rows > 0 && !theta) core::fail(name, "theta to be given", "NULL");
   std::int64_t diverged = all_finite;
@@ -67,6 +73,22 @@ void compute_learn(const Rule* rule, const View* w, const View* x, const T* lr, 
   else
     FASTDL_DISPATCH(learn(*rule, matrix_of<const T>(*w), matrix_of<const T>(*x), steps, thresholds ? theta : nullptr,
                           matrix_of<T>(*out), diverged))
+  check_finite(name, diverged);
+}
+
+template <class T, class View>
+void compute_foldiak(const Settling* how, const View* w, const View* x, const T* lr, std::int64_t lr_stride,
+                     const View* lateral, T* threshold, const View* out) {
+  constexpr const char* name = "hebbian.foldiak";
+  if (!how) core::fail(name, "parameters", "NULL");
+  check_learning(name, "W", w, x, out);
+  check_steps(name, x->rows, lr, lr_stride);
+  core::check_output(name, "lateral", lateral, w->rows, w->rows);
+  if (w->rows > 0 && !threshold) core::fail(name, "threshold to be given", "NULL");
+  if (how->steps < 0) core::fail(name, "steps of at least 0", std::to_string(how->steps));
+  std::int64_t diverged = all_finite;
+  FASTDL_DISPATCH(foldiak(*how, matrix_of<const T>(*w), matrix_of<const T>(*x), Steps<T>{lr, lr_stride},
+                          matrix_of<T>(*out), matrix_of<T>(*lateral), threshold, diverged));
   check_finite(name, diverged);
 }
 
@@ -96,19 +118,25 @@ void compute_center(const View* x, const double* mean, std::int64_t count, doubl
 
 using namespace fastdl;
 
-#define FASTDL_ENTRIES(suffix, T)                                                                                  \
-  fastdl_status fastdl_hebbian_learn_##suffix(const fastdl_hebbian_rule* rule, const fastdl_matrix_##suffix* W,    \
-                                              const fastdl_matrix_##suffix* X, const T* lr, int64_t lr_stride,     \
-                                              T* theta, const fastdl_matrix_##suffix* out) {                       \
-    return core::guarded([&] { hebbian::compute_learn<T>(rule, W, X, lr, lr_stride, theta, out); });               \
-  }                                                                                                                \
-  fastdl_status fastdl_hebbian_ccipca_##suffix(const fastdl_matrix_##suffix* V, const fastdl_matrix_##suffix* X,   \
-                                               int64_t count, double amnesic, const fastdl_matrix_##suffix* out) { \
-    return core::guarded([&] { hebbian::compute_ccipca<T>(V, X, count, amnesic, out); });                          \
-  }                                                                                                                \
-  fastdl_status fastdl_hebbian_center_##suffix(const fastdl_matrix_##suffix* X, const double* mean, int64_t count, \
-                                               double* after, const fastdl_matrix_##suffix* out) {                 \
-    return core::guarded([&] { hebbian::compute_center<T>(X, mean, count, after, out); });                         \
+#define FASTDL_ENTRIES(suffix, T)                                                                                    \
+  fastdl_status fastdl_hebbian_learn_##suffix(const fastdl_hebbian_rule* rule, const fastdl_matrix_##suffix* W,      \
+                                              const fastdl_matrix_##suffix* X, const T* lr, int64_t lr_stride,       \
+                                              T* theta, const fastdl_matrix_##suffix* out) {                         \
+    return core::guarded([&] { hebbian::compute_learn<T>(rule, W, X, lr, lr_stride, theta, out); });                 \
+  }                                                                                                                  \
+  fastdl_status fastdl_hebbian_foldiak_##suffix(const fastdl_hebbian_settling* how, const fastdl_matrix_##suffix* W, \
+                                                const fastdl_matrix_##suffix* X, const T* lr, int64_t lr_stride,     \
+                                                const fastdl_matrix_##suffix* lateral, T* threshold,                 \
+                                                const fastdl_matrix_##suffix* out) {                                 \
+    return core::guarded([&] { hebbian::compute_foldiak<T>(how, W, X, lr, lr_stride, lateral, threshold, out); });   \
+  }                                                                                                                  \
+  fastdl_status fastdl_hebbian_ccipca_##suffix(const fastdl_matrix_##suffix* V, const fastdl_matrix_##suffix* X,     \
+                                               int64_t count, double amnesic, const fastdl_matrix_##suffix* out) {   \
+    return core::guarded([&] { hebbian::compute_ccipca<T>(V, X, count, amnesic, out); });                            \
+  }                                                                                                                  \
+  fastdl_status fastdl_hebbian_center_##suffix(const fastdl_matrix_##suffix* X, const double* mean, int64_t count,   \
+                                               double* after, const fastdl_matrix_##suffix* out) {                   \
+    return core::guarded([&] { hebbian::compute_center<T>(X, mean, count, after, out); });                           \
   }
 FASTDL_ENTRIES(f32, float)
 FASTDL_ENTRIES(f64, double)

@@ -1,17 +1,10 @@
 // Rules of learning, compiled once per instruction-set level: samples in their order, by blocks or by the plain loop.
 #include "hebbian/blocks.hpp"
+#include "hebbian/competition.hpp"
 #include "hebbian/loop.hpp"
 
 namespace fastdl::hebbian::FASTDL_LEVEL {
 namespace {
-
-template <class T>
-bool all_numbers(const Matrix<const T>& w) {
-  T sum = 0;
-  for (Index i = 0; i < w.rows; ++i)
-    for (Index j = 0; j < w.cols; ++j) sum += w.data[i * w.row_stride + j * w.col_stride] * T(0);
-  return sum == T(0);
-}
 
 // Whether blocks are quicker than the plain loop. (Zen 3, AVX2, time of the loop by that of blocks, sanger: 0.5 with 2
 // units, 0.7 with 4, 1.0 with 8, 1.2 to 1.5 with 16, for any number of features on one thread; with two and 8 units 0.7
@@ -26,6 +19,14 @@ void learn_of(const Rule& rule, const Matrix<const T>& w, const Matrix<const T>&
               const Matrix<T>& out, Index& diverged) {
   core::Scratch scratch;
   const Index units = w.rows;
+  if (rule.kind == FASTDL_HEBBIAN_KROTOV && rule.norm != 2) {
+    diverged = bad_from_the_start;
+    if (x.rows > 0 && !all_numbers(w)) return;
+    Competition<T> competition(rule, w, x, lr);
+    diverged = competition.run();
+    if (diverged == all_finite) competition.write(out);
+    return;
+  }
   T* thresholds = theta ? scratch.array<T>(units) : nullptr;
   const auto begin = [&] {
     for (Index i = 0; i < units && theta; ++i) thresholds[i] = theta[i];

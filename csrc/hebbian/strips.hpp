@@ -72,12 +72,29 @@ FASTDL_INLINE void pack_piece(const Matrix<const T>& from, Index row, Columns pi
   for (; j < piece.width; ++j) to[j] = 0;
 }
 
+// Asks for a piece of a row long before it is packed.
+template <class T>
+FASTDL_INLINE void fetch_piece(const Matrix<const T>& from, Index row, Columns piece) {
+  if (from.col_stride != 1) return;
+  for (Index j = piece.first; j < at_most(piece.first + piece.width, from.cols); j += 64 / Index(sizeof(T)))
+    simd::prefetch_to_l2(from.data + row * from.row_stride + j);
+}
+
 template <class T>
 void unpack_piece(const T* from, Columns piece, const Matrix<T>& to) {
   const Index here = at_most(piece.width, to.cols - piece.first);
   for (Index i = 0; i < to.rows; ++i)
     for (Index j = 0; j < here; ++j)
       to.data[i * to.row_stride + (piece.first + j) * to.col_stride] = from[i * piece.width + j];
+}
+
+// Whether none is infinite or NaN.
+template <class T>
+bool all_numbers(const Matrix<const T>& w) {
+  T sum = 0;
+  for (Index i = 0; i < w.rows; ++i)
+    for (Index j = 0; j < w.cols; ++j) sum += w.data[i * w.row_stride + j * w.col_stride] * T(0);
+  return sum == T(0);
 }
 
 // One tile of out = scale * init + coefficients * source: row r of it, Vectors wide, is

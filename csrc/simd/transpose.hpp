@@ -28,6 +28,21 @@ FASTDL_INLINE void transpose(Vec<T> (&rows)[lanes<T>]) {
   }
 }
 
+// Lane i of the result is the sum of the lanes of vector i.
+template <class T, int Step = 1>
+FASTDL_INLINE Vec<T> totals(Vec<T> (&vectors)[lanes<T>]) {
+  if constexpr (Step < lanes<T>) {
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes<T>; i += 2 * Step) {
+      exchange<T, Step>(vectors[i], vectors[i + Step], std::make_integer_sequence<int, lanes<T>>{});
+      vectors[i] += vectors[i + Step];
+    }
+    return totals<T, 2 * Step>(vectors);
+  } else {
+    return vectors[0];
+  }
+}
+
 // Every second lane of a, then of b: the even ones, or the odd ones.
 template <class T, int First, int... Lane>
 FASTDL_INLINE Vec<T> every_second(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {

@@ -222,6 +222,22 @@ class _Hebbian(ModuleType):
     @staticmethod
     def soft_hebb(W: _Floats, X: _Floats, lr: _Floats, temperature: float, out: _Floats) -> None: ...
     @staticmethod
+    def foldiak(
+        W: _Floats,
+        X: _Floats,
+        lateral: _Floats,
+        threshold: _Floats,
+        lr: _Floats,
+        lateral_lr: float,
+        threshold_lr: float,
+        activity: float,
+        steepness: float,
+        steps: int,
+        out: _Floats,
+        after: _Floats,
+        thresholds: _Floats,
+    ) -> None: ...
+    @staticmethod
     def ccipca(V: _Floats, X: _Floats, count: int, amnesic: float, out: _Floats) -> None: ...
     @staticmethod
     def center(X: _Floats, mean: NDArray[np.float64], count: int, after: NDArray[np.float64], out: _Floats) -> None: ...

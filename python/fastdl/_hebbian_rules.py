@@ -129,7 +129,7 @@ def krotov(
     lr : float or array of shape (n,)
         The step, as in `hebb`.
     p : float, default 2
-        The norm that weights come to have length 1 in, at least 1. Other norms than 2 are computed by the reference.
+        The norm that weights come to have length 1 in, at least 1.
     delta : float, default 0.4
         Strength of unlearning, at least 0.
     rank : int, default 2
@@ -174,8 +174,6 @@ def krotov(
     k, d, n = weights_and_samples(call)
     steps = learning_rates(call, lr, n)
     parameters = (_AT_LEAST_1(where, "p", p, 0), _AT_LEAST_0(where, "delta", delta, 0), _RANK(where, "rank", rank, 0))
-    if parameters[0] != 2 and call.backend == "native":
-        call.backend = "reference"
     return update(call, W, (k, d), out, steps, *parameters)
 
 
@@ -296,7 +294,7 @@ def foldiak(
         W \leftarrow W + \eta\, y (x - W), \quad V \leftarrow \min(0, V - \alpha (y y^T - p^2)), \quad
         \theta \leftarrow \theta + \gamma (y - p)
 
-    with zeros on the diagonal of V. Computed by the reference, whatever the backend.
+    with zeros on the diagonal of V.
 
     Examples
     --------

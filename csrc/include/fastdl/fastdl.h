@@ -470,6 +470,7 @@ typedef struct fastdl_hebbian_rule {
   int together; /* all samples see the same weights W: only for the first five */
   double tau, delta, temperature;
   int64_t rank;
+  double norm; /* of KROTOV, at least 1 */
 } fastdl_hebbian_rule;
 
 /* out = W after all n samples X, in their order. lr is a step for every sample, lr[t*lr_stride]. theta, of BCM only, is
@@ -481,6 +482,24 @@ FASTDL_API fastdl_status fastdl_hebbian_learn_f32(const fastdl_hebbian_rule* rul
 FASTDL_API fastdl_status fastdl_hebbian_learn_f64(const fastdl_hebbian_rule* rule, const fastdl_matrix_f64* W,
                                                   const fastdl_matrix_f64* X, const double* lr, int64_t lr_stride,
                                                   double* theta, const fastdl_matrix_f64* out);
+
+/* Foldiak's rule: activities settle in `steps` steps u += (f(W x + V u - threshold) - u) / 10 from 0, where
+ * f(a) = 1 / (1 + exp(-steepness a)), and y = [u > 1/2] learns: W += lr y (x - W), V = min(0, V - lateral_lr (y y' -
+ * activity^2)) with zeros on the diagonal, threshold += threshold_lr (y - activity). */
+typedef struct fastdl_hebbian_settling {
+  double lateral_lr, threshold_lr, activity, steepness;
+  int64_t steps;
+} fastdl_hebbian_settling;
+
+/* out = W after all samples, as above; lateral, k x k, and threshold, k numbers, are read and written. */
+FASTDL_API fastdl_status fastdl_hebbian_foldiak_f32(const fastdl_hebbian_settling* how, const fastdl_matrix_f32* W,
+                                                    const fastdl_matrix_f32* X, const float* lr, int64_t lr_stride,
+                                                    const fastdl_matrix_f32* lateral, float* threshold,
+                                                    const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_foldiak_f64(const fastdl_hebbian_settling* how, const fastdl_matrix_f64* W,
+                                                    const fastdl_matrix_f64* X, const double* lr, int64_t lr_stride,
+                                                    const fastdl_matrix_f64* lateral, double* threshold,
+                                                    const fastdl_matrix_f64* out);
 
 /* Candid covariance-free principal components: out = V, k x d, after n further samples, of which `count` came before.
  */

@@ -6,9 +6,10 @@
 namespace fastdl::hebbian {
 
 using Rule = fastdl_hebbian_rule;
+using Settling = fastdl_hebbian_settling;
 
 // A rule with its usual parameters.
-inline Rule rule(fastdl_hebbian_kind kind) { return {kind, FASTDL_HEBBIAN_AUTO, 0, 100.0, 0.4, 1.0, 2}; }
+inline Rule rule(fastdl_hebbian_kind kind) { return {kind, FASTDL_HEBBIAN_AUTO, 0, 100.0, 0.4, 1.0, 2, 2.0}; }
 
 // out = W after all samples X; lr[t*lr_stride] is the step of sample t. theta is for BCM. Throws std::runtime_error
 // when weights become infinite or NaN.
@@ -21,6 +22,18 @@ inline void learn(const Rule& rule, MatrixView<const double> W, MatrixView<const
                   std::int64_t lr_stride, MatrixView<double> out, double* theta = nullptr) {
   const auto w = W.plain(), x = X.plain(), to = out.plain();
   throw_on_error(fastdl_hebbian_learn_f64(&rule, &w, &x, lr, lr_stride, theta, &to));
+}
+
+// Foldiak's rule; lateral and threshold are read and written
+inline void foldiak(const Settling& how, MatrixView<const float> W, MatrixView<const float> X, const float* lr,
+                    std::int64_t lr_stride, MatrixView<float> lateral, float* threshold, MatrixView<float> out) {
+  const auto w = W.plain(), x = X.plain(), between = lateral.plain(), to = out.plain();
+  throw_on_error(fastdl_hebbian_foldiak_f32(&how, &w, &x, lr, lr_stride, &between, threshold, &to));
+}
+inline void foldiak(const Settling& how, MatrixView<const double> W, MatrixView<const double> X, const double* lr,
+                    std::int64_t lr_stride, MatrixView<double> lateral, double* threshold, MatrixView<double> out) {
+  const auto w = W.plain(), x = X.plain(), between = lateral.plain(), to = out.plain();
+  throw_on_error(fastdl_hebbian_foldiak_f64(&how, &w, &x, lr, lr_stride, &between, threshold, &to));
 }
 
 // Candid components after further samples, of which `count` came before
