@@ -281,6 +281,29 @@ class TestDense:
                 hebbian.hopfield_recall(W, S, mode=mode, max_sweeps=5),
             )
 
+    @pytest.mark.parametrize("mode", ["async", "sync"])
+    @pytest.mark.parametrize("degree", [1, 3, 5])
+    def test_definition(self, level, dtype, rng, degree, mode):
+        """In whole numbers: a unit takes the sign with the lower energy, +1 if they are equal."""
+        for n, m, d in ((1, 1, 1), (7, 9, 32), (17, 3, 16), (0, 2, 4)):
+            P, S = cases.spins(rng, (n, d), dtype), cases.spins(rng, (m, d), dtype)
+            patterns, states = P.astype(int).tolist(), S.astype(int).tolist()
+            for state in states:
+                for _ in range(2):
+                    before = list(state)
+                    for i in range(d):
+                        sums = []
+                        for value in (1, -1):
+                            trial = list(before if mode == "sync" else state)
+                            trial[i] = value
+                            sums.append(
+                                sum(sum(a * b for a, b in zip(p, trial, strict=True)) ** degree for p in patterns)
+                            )
+                        state[i] = 1 if sums[0] >= sums[1] else -1
+            found = hebbian.dense_hopfield(P, S, degree=degree, mode=mode, max_sweeps=2)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, np.reshape(states, (m, d)))
+
     def test_stores_more(self, level, rng):
         P = cases.spins(rng, (60, 40), np.float64)
         noisy = P.copy()

@@ -127,10 +127,12 @@ void hopfield_energy(const py::array& W, const py::array& s, const Other& b, con
   hebbian::hopfield_energy(w, states, bias, to);
 }
 
-template <class T>
-void hopfield_recall(const py::array& W, const py::array& s, const Other& b, const std::string& mode,
-                     std::int64_t max_sweeps, const Orders& orders, const py::array& out) {
-  const auto w = matrix<const T>(W, "W"), from = matrix<const T>(s, "s"), bias = thresholds<T>(b);
+// What every recall takes beside the network, checked: recall(together, orders, their number, units of each, out) is
+// called without the GIL, with the states s in `out`.
+template <class T, class Recall>
+void run_recall(const py::array& s, const std::string& mode, const Orders& orders, const py::array& out,
+                const Recall& recall) {
+  const auto from = matrix<const T>(s, "s");
   const auto to = matrix<T>(out, "out");
   if (from.rows != to.rows || from.cols != to.cols)
     throw py::value_error("out: expected the shape of s, got " + described(out));
@@ -146,7 +148,33 @@ void hopfield_recall(const py::array& W, const py::array& s, const Other& b, con
     else
       for (std::int64_t j = 0; j < to.cols; ++j) row[j * to.col_stride] = source[j * from.col_stride];
   }
-  hebbian::hopfield_recall(w, bias, mode == "sync", max_sweeps, asked, sweeps, units, to);
+  recall(mode == "sync", asked, sweeps, units, to);
+}
+
+template <class T>
+void hopfield_recall(const py::array& W, const py::array& s, const Other& b, const std::string& mode,
+                     std::int64_t max_sweeps, const Orders& orders, const py::array& out) {
+  const auto w = matrix<const T>(W, "W"), bias = thresholds<T>(b);
+  run_recall<T>(s, mode, orders, out, [&](bool together, auto asked, auto sweeps, auto units, auto to) {
+    hebbian::hopfield_recall(w, bias, together, max_sweeps, asked, sweeps, units, to);
+  });
+}
+
+template <class T>
+void dense_hopfield(const py::array& P, const py::array& s, double degree, const std::string& mode,
+                    std::int64_t max_sweeps, const Orders& orders, const py::array& out) {
+  const auto p = matrix<const T>(P, "P");
+  run_recall<T>(s, mode, orders, out, [&](bool together, auto asked, auto sweeps, auto units, auto to) {
+    hebbian::dense_hopfield(p, degree, together, max_sweeps, asked, sweeps, units, to);
+  });
+}
+
+template <class T>
+void dense_hopfield_energy(const py::array& P, const py::array& s, double degree, const py::array& out) {
+  const auto p = matrix<const T>(P, "P"), states = matrix<const T>(s, "s");
+  const auto to = matrix<T>(out, "out", 1);
+  const py::gil_scoped_release release;
+  hebbian::dense_hopfield_energy(p, states, degree, to);
 }
 
 template <class T>
@@ -233,6 +261,13 @@ void register_hebbian(py::module_& module) {
   hebbian.def("hopfield_recall", [](const py::array& W, const py::array& s, const Other& b, const std::string& mode,
                                     std::int64_t max_sweeps, const Orders& orders, const py::array& out) {
     in_type_of(W, [&](auto zero) { hopfield_recall<decltype(zero)>(W, s, b, mode, max_sweeps, orders, out); });
+  });
+  hebbian.def("dense_hopfield", [](const py::array& P, const py::array& s, double degree, const std::string& mode,
+                                   std::int64_t max_sweeps, const Orders& orders, const py::array& out) {
+    in_type_of(P, [&](auto zero) { dense_hopfield<decltype(zero)>(P, s, degree, mode, max_sweeps, orders, out); });
+  });
+  hebbian.def("dense_hopfield_energy", [](const py::array& P, const py::array& s, double degree, const py::array& out) {
+    in_type_of(P, [&](auto zero) { dense_hopfield_energy<decltype(zero)>(P, s, degree, out); });
   });
   hebbian.def("crosstalk", [](const py::array& P, const py::array& out) {
     in_type_of(P, [&](auto zero) { crosstalk<decltype(zero)>(P, out); });

@@ -43,6 +43,7 @@ inline constexpr std::int64_t all_finite = -1, bad_from_the_start = -2;
 // weights:  out = P' P / d, diagonal 0 unless kept
 // energy:   out[i] = -s W s / 2 + b s
 // recall:   states in `s` run; orders are `sweeps` rows of `units`
+// dense_*:  the same two for a dense memory of patterns p; a degree of infinity is the exponential function
 // crosstalk: out = (G with zero diagonal) P, G = P P' / d
 #define FASTDL_HEBBIAN_TYPE(T)                                                                                        \
   void learn(const Rule& rule, const Matrix<const T>& w, const Matrix<const T>& x, Steps<T> lr, T* theta,             \
@@ -59,6 +60,9 @@ inline constexpr std::int64_t all_finite = -1, bad_from_the_start = -2;
               std::int64_t stride);                                                                                   \
   void recall(const Matrix<const T>& w, const Matrix<const T>& b, bool together, std::int64_t max_sweeps,             \
               const std::int64_t* orders, std::int64_t sweeps, std::int64_t units, const Matrix<T>& s);               \
+  void dense_recall(const Matrix<const T>& p, double degree, bool together, std::int64_t max_sweeps,                  \
+                    const std::int64_t* orders, std::int64_t sweeps, std::int64_t units, const Matrix<T>& s);         \
+  void dense_energy(const Matrix<const T>& p, double degree, const Matrix<const T>& s, T* out, std::int64_t stride);  \
   void crosstalk(const Matrix<const T>& p, const Matrix<T>& out);
 
 #define FASTDL_HEBBIAN_BODIES(level) \

@@ -413,8 +413,6 @@ def dense_hopfield(
         s_i \leftarrow \operatorname{sign}
         \sum_\mu \bigl[F(p_\mu \cdot s |_{s_i = 1}) - F(p_\mu \cdot s |_{s_i = -1})\bigr]
 
-    Computed by the reference, whatever the backend.
-
     Examples
     --------
     >>> import numpy as np

@@ -537,6 +537,22 @@ FASTDL_API fastdl_status fastdl_hebbian_hopfield_recall_f64(const fastdl_matrix_
                                                             int together, int64_t max_sweeps, const int64_t* orders,
                                                             int64_t sweeps, int64_t units, const fastdl_matrix_f64* S);
 
+/* The same two for a dense associative memory of the patterns P, n x d: energies are -sum over patterns of F(p.s), and
+ * a unit takes the sign with the lower one. F is the power `degree`, a whole number from 1 to 1000, or for infinity the
+ * exponential function. */
+FASTDL_API fastdl_status fastdl_hebbian_dense_hopfield_energy_f32(const fastdl_matrix_f32* P,
+                                                                  const fastdl_matrix_f32* S, double degree,
+                                                                  const fastdl_matrix_f32* out);
+FASTDL_API fastdl_status fastdl_hebbian_dense_hopfield_energy_f64(const fastdl_matrix_f64* P,
+                                                                  const fastdl_matrix_f64* S, double degree,
+                                                                  const fastdl_matrix_f64* out);
+FASTDL_API fastdl_status fastdl_hebbian_dense_hopfield_f32(const fastdl_matrix_f32* P, double degree, int together,
+                                                           int64_t max_sweeps, const int64_t* orders, int64_t sweeps,
+                                                           int64_t units, const fastdl_matrix_f32* S);
+FASTDL_API fastdl_status fastdl_hebbian_dense_hopfield_f64(const fastdl_matrix_f64* P, double degree, int together,
+                                                           int64_t max_sweeps, const int64_t* orders, int64_t sweeps,
+                                                           int64_t units, const fastdl_matrix_f64* S);
+
 /* out = (G with zero diagonal) P, G = P P' / d */
 FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f32(const fastdl_matrix_f32* P, const fastdl_matrix_f32* out);
 FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f64(const fastdl_matrix_f64* P, const fastdl_matrix_f64* out);

@@ -98,6 +98,28 @@ inline void hopfield_recall(MatrixView<const double> W, MatrixView<const double>
                                                     sweeps, units, &s));
 }
 
+// The same two for a dense associative memory of the patterns P
+inline void dense_hopfield_energy(MatrixView<const float> P, MatrixView<const float> S, double degree,
+                                  MatrixView<float> out) {
+  const auto p = P.plain(), s = S.plain(), to = out.plain();
+  throw_on_error(fastdl_hebbian_dense_hopfield_energy_f32(&p, &s, degree, &to));
+}
+inline void dense_hopfield(MatrixView<const float> P, double degree, bool together, std::int64_t max_sweeps,
+                           const std::int64_t* orders, std::int64_t sweeps, std::int64_t units, MatrixView<float> S) {
+  const auto p = P.plain(), s = S.plain();
+  throw_on_error(fastdl_hebbian_dense_hopfield_f32(&p, degree, together, max_sweeps, orders, sweeps, units, &s));
+}
+inline void dense_hopfield_energy(MatrixView<const double> P, MatrixView<const double> S, double degree,
+                                  MatrixView<double> out) {
+  const auto p = P.plain(), s = S.plain(), to = out.plain();
+  throw_on_error(fastdl_hebbian_dense_hopfield_energy_f64(&p, &s, degree, &to));
+}
+inline void dense_hopfield(MatrixView<const double> P, double degree, bool together, std::int64_t max_sweeps,
+                           const std::int64_t* orders, std::int64_t sweeps, std::int64_t units, MatrixView<double> S) {
+  const auto p = P.plain(), s = S.plain();
+  throw_on_error(fastdl_hebbian_dense_hopfield_f64(&p, degree, together, max_sweeps, orders, sweeps, units, &s));
+}
+
 // out = (G with zero diagonal) P, G = P P' / d
 inline void crosstalk(MatrixView<const float> P, MatrixView<float> out) {
   const auto p = P.plain(), to = out.plain();

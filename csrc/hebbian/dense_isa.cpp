@@ -1,0 +1,180 @@
+// Dense associative memories, compiled once per instruction-set level: a state a task, with its overlaps with all
+// patterns, p.s, which a unit that turns over changes by twice its column. In double for both types, since powers and
+// exponentials of overlaps differ by many orders of magnitude.
+#include "core/scratch.hpp"
+#include "core/threads.hpp"
+#include "hebbian/strips.hpp"
+#include "simd/math.hpp"
+
+namespace fastdl::hebbian::FASTDL_LEVEL {
+namespace {
+
+using F = double;
+using V = Vec<F>;
+
+class Patterns {
+ public:
+  template <class T>
+  Patterns(const Matrix<const T>& p, double degree)
+      : count_(p.rows), units_(p.cols), stride_(round_up(p.rows, step<F>)), degree_(degree), scale_(double(p.cols)) {
+    columns_ = scratch_.array<F>(units_, stride_);
+    for (Index i = 0; i < units_; ++i)
+      for (Index k = 0; k < stride_; ++k)
+        columns_[i * stride_ + k] = k < count_ ? F(p.data[k * p.row_stride + i * p.col_stride]) : F(0);
+  }
+
+  Index stride() const { return stride_; }
+  Index units() const { return units_; }
+
+  void measure(const F* state, F* overlaps) const {
+    for (Index k = 0; k < stride_; ++k) overlaps[k] = 0;
+    for (Index i = 0; i < units_; ++i) add(i, state[i], overlaps);
+  }
+
+  void add(Index i, F factor, F* overlaps) const {
+    const F* column = columns_ + i * stride_;
+    for (Index k = 0; k < stride_; k += step<F>)
+      simd::store(overlaps + k, simd::fma(broadcast(factor), simd::load(column + k), simd::load(overlaps + k)));
+  }
+
+  // sum of F(overlaps with s_i = 1) - F(overlaps with s_i = -1), over the patterns, by a factor above 0
+  F field(Index i, F state, const F* overlaps) const {
+    const F* column = columns_ + i * stride_;
+    const bool exponential = degree_ == F(__builtin_inf());
+    F largest = -F(__builtin_inf());
+    for (Index k = 0; k < count_ && exponential; ++k) {
+      const F rest = overlaps[k] - state * column[k], size = column[k] < 0 ? -column[k] : column[k];
+      largest = rest + size > largest ? rest + size : largest;
+    }
+    V sum{};
+    for (Index k = 0; k < stride_; k += step<F>) {
+      const V pattern = simd::load(column + k), rest = simd::load(overlaps + k) - pattern * state;
+      const V up = rest + pattern, down = rest - pattern;
+      const V term =
+          exponential ? simd::exp(up - largest) - simd::exp(down - largest) : power(up / scale_) - power(down / scale_);
+      const V none{};
+      sum += simd::select(simd::first_lanes<F>(int(at_most(step<F>, count_ - k))), term, none);
+    }
+    F total = 0;
+    for (int l = 0; l < step<F>; ++l) total += sum[l];
+    return total;
+  }
+
+  // -sum of F(overlaps)
+  F energy(const F* overlaps) const {
+    F total = 0;
+    for (Index k = 0; k < stride_; k += step<F>) {
+      const V m = simd::load(overlaps + k), value = degree_ == F(__builtin_inf()) ? simd::exp(m) : power(m);
+      for (int l = 0; l < at_most(step<F>, count_ - k); ++l) total -= value[l];
+    }
+    return total;
+  }
+
+ private:
+  FASTDL_INLINE V power(V base) const {
+    V result = broadcast(F(1));
+    for (int rest = int(degree_); rest > 0; rest >>= 1, base *= base)
+      if (rest & 1) result *= base;
+    return result;
+  }
+
+  Index count_, units_, stride_;
+  double degree_, scale_;
+  core::Scratch scratch_;
+  F* columns_;
+};
+
+// Sweeps of one state until nothing changes.
+class Sweeps {
+ public:
+  Sweeps(bool together, Index max_sweeps, const Index* orders, Index sweeps, Index asked, Index units)
+      : together_(together), max_sweeps_(max_sweeps), orders_(orders), sweeps_(sweeps), asked_(asked) {
+    // Without a change there can be none any more after one sweep, if all units are asked in it.
+    core::Scratch scratch;
+    bool* seen = scratch.array<bool>(units);
+    for (Index sweep = 0; sweep < sweeps && !together; ++sweep) {
+      for (Index i = 0; i < units; ++i) seen[i] = false;
+      for (Index i = 0; i < asked; ++i) seen[orders[sweep * asked + i]] = true;
+      for (Index i = 0; i < units; ++i)
+        if (!seen[i]) patience_ = sweeps;
+    }
+  }
+
+  void run(const Patterns& patterns, F* state, F* next, F* overlaps) const {
+    patterns.measure(state, overlaps);
+    const auto wanted = [&](Index i) { return patterns.field(i, state[i], overlaps) >= F(0) ? F(1) : F(-1); };
+    const auto set = [&](Index i, F value) {
+      if (state[i] == value) return false;
+      state[i] = value;
+      patterns.add(i, value + value, overlaps);
+      return true;
+    };
+    for (Index sweep = 0, quiet = 0; sweep < max_sweeps_ && quiet < patience_; ++sweep) {
+      bool turned = false;
+      if (together_) {
+        for (Index i = 0; i < patterns.units(); ++i) next[i] = wanted(i);
+        for (Index i = 0; i < patterns.units(); ++i) turned |= set(i, next[i]);
+      } else {
+        const Index* order = orders_ + sweep % sweeps_ * asked_;
+        for (Index i = 0; i < asked_; ++i) turned |= set(order[i], wanted(order[i]));
+      }
+      quiet = turned ? 0 : quiet + 1;
+    }
+  }
+
+ private:
+  bool together_;
+  Index max_sweeps_;
+  const Index* orders_;
+  Index sweeps_, asked_, patience_ = 1;
+};
+
+// function(row, its state, two arrays for units and one for overlaps) for every state
+template <class T, class Function>
+void each_state(const Patterns& patterns, const Matrix<T>& s, const Function& function) {
+  const int threads = double(s.rows) * double(s.cols) * double(patterns.stride()) < 1e5 ? 1 : core::thread_count();
+  core::parallel_for(s.rows, threads, [&](Index i) {
+    core::Scratch own;
+    F* state = own.array<F>(s.cols);
+    F* next = own.array<F>(s.cols);
+    F* overlaps = own.array<F>(patterns.stride());
+    for (Index j = 0; j < s.cols; ++j) state[j] = F(s.data[i * s.row_stride + j * s.col_stride]);
+    function(i, state, next, overlaps);
+  });
+}
+
+template <class T>
+void dense_recall_of(const Matrix<const T>& p, double degree, bool together, Index max_sweeps, const Index* orders,
+                     Index sweeps, Index asked, const Matrix<T>& s) {
+  if (s.cols == 0) return;
+  const Patterns patterns(p, degree);
+  const Sweeps run(together, max_sweeps, orders, sweeps, asked, p.cols);
+  each_state(patterns, s, [&](Index i, F* state, F* next, F* overlaps) {
+    run.run(patterns, state, next, overlaps);
+    for (Index j = 0; j < s.cols; ++j) s.data[i * s.row_stride + j * s.col_stride] = T(state[j]);
+  });
+}
+
+template <class T>
+void dense_energy_of(const Matrix<const T>& p, double degree, const Matrix<const T>& s, T* out, Index stride) {
+  const Patterns patterns(p, degree);
+  each_state(patterns, s, [&](Index i, F* state, F*, F* overlaps) {
+    patterns.measure(state, overlaps);
+    out[i * stride] = T(patterns.energy(overlaps));
+  });
+}
+
+}  // namespace
+
+#define FASTDL_BODIES_OF(T)                                                                                           \
+  void dense_recall(const Matrix<const T>& p, double degree, bool together, std::int64_t max_sweeps,                  \
+                    const std::int64_t* orders, std::int64_t sweeps, std::int64_t units, const Matrix<T>& s) {        \
+    dense_recall_of<T>(p, degree, together, max_sweeps, orders, sweeps, units, s);                                    \
+  }                                                                                                                   \
+  void dense_energy(const Matrix<const T>& p, double degree, const Matrix<const T>& s, T* out, std::int64_t stride) { \
+    dense_energy_of<T>(p, degree, s, out, stride);                                                                    \
+  }
+FASTDL_BODIES_OF(float)
+FASTDL_BODIES_OF(double)
+
+}  // namespace fastdl::hebbian::FASTDL_LEVEL
