@@ -75,6 +75,22 @@ class TestAgainstTheFormula:
             lengths = np.linalg.norm(found.astype(np.float64), axis=1)
             assert np.abs(lengths - 1).max() <= 8 * np.finfo(dtype).eps
 
+    @pytest.mark.parametrize("mode", ["sequential", "batch"])
+    def test_lengths_whose_squares_are_beyond_the_type(self, level, dtype, mode):
+        for size in (2e19, 2e-24) if dtype == np.float32 else (1e200, 1e-200):
+            W = np.array([[3 * size, 4 * size], [0, 0]], dtype)
+            found = hebbian.hebb(W, np.zeros((1, 2), dtype), 0.1, normalize=True, mode=mode)
+            np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], rtol=4 * np.finfo(dtype).eps)
+
+    @pytest.mark.parametrize("place", [0, 15, 20, 47])
+    def test_a_large_sample_in_a_block(self, level, rng, place):
+        W, X = np.eye(16, dtype=np.float32), rng.standard_normal((48, 16)).astype(np.float32)
+        X[place] = 1e19
+        lr = np.full(48, 1e-2)
+        lr[place] = 1e-30
+        found = hebbian.hebb(W, X, lr, normalize=True)
+        np.testing.assert_allclose(found, cases.learnt("normalized", W, X, lr), rtol=0, atol=1e-5)
+
     def test_more_units_than_features(self, level, rng, rule):
         W, X, lr = cases.draw(rng, 20, 6, 50, np.dtype(np.float64))
         error = np.abs(PLAIN[rule](W, X, lr) - cases.learnt(rule, W, X, lr)).max()

@@ -285,7 +285,7 @@ class TestDense:
     @pytest.mark.parametrize("degree", [1, 3, 5])
     def test_definition(self, level, dtype, rng, degree, mode):
         """In whole numbers: a unit takes the sign with the lower energy, +1 if they are equal."""
-        for n, m, d in ((1, 1, 1), (7, 9, 32), (17, 3, 16), (0, 2, 4)):
+        for n, m, d in ((1, 1, 1), (7, 9, 32), (17, 3, 13), (4, 6, 3), (0, 2, 5)):
             P, S = cases.spins(rng, (n, d), dtype), cases.spins(rng, (m, d), dtype)
             patterns, states = P.astype(int).tolist(), S.astype(int).tolist()
             for state in states:
@@ -327,6 +327,14 @@ class TestDense:
             )
             assert (later <= expected + 1e-9 * np.abs(expected)).all()
             expected = later
+
+    @pytest.mark.parametrize("degree", [101, 701, 1000])
+    def test_high_powers_do_not_vanish(self, level, degree):
+        p = np.tile([1.0, -1.0], 20)[None, :]
+        s = np.ones(40)
+        s[1:12:2] = -1
+        expected = -p[0] if degree % 2 == 0 and p[0] @ s < 0 else p[0]
+        np.testing.assert_array_equal(hebbian.dense_hopfield(p, s, degree=degree), expected)
 
     def test_many_units_do_not_overflow(self, level, rng):
         P = cases.spins(rng, (4, 3000), np.float64)

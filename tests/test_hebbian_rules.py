@@ -142,6 +142,50 @@ class TestRules:
             with pytest.raises(FloatingPointError, match=r"after sample 4$"):
                 call()
 
+    @pytest.mark.parametrize("exponent", [-36, 36])
+    def test_components_whose_squares_are_beyond_the_type(self, level, dtype, rng, exponent):
+        """Components are as long as squares of samples, and their squared lengths are fourth powers."""
+        X = (rng.standard_normal((30, 5)) * [1, 3, 0.3, 0.1, 2]).astype(dtype)
+        X *= dtype.type(2.0) ** (exponent if dtype == np.float32 else 8 * exponent)
+        v = np.zeros(5, np.longdouble)
+        for n, x in enumerate(X.astype(np.longdouble), 1):
+            share = (1 + (2 if n > 3 else 0)) / np.longdouble(n)
+            v = x if n == 1 else (1 - share) * v + share * x * (x @ v) / np.sqrt(v @ v)
+        found = hebbian.ccipca(np.zeros((1, 5), dtype), X).astype(np.longdouble)
+        assert np.abs(found - v).max() <= 200 * np.finfo(dtype).eps * np.abs(v).max()
+
+    def test_competition_needs_an_order(self, level):
+        """Fields of which one is no number: not another unit wins, but the call says so."""
+        W, X = np.array([[1, 0], [1e20, 1e20]], np.float32), np.array([[2, -1]], np.float32)
+        if level == "reference":
+            pytest.skip("the reference has the range of float64")
+        with pytest.raises(FloatingPointError, match="after sample 0"):
+            hebbian.krotov(W, X, 0.5, p=3, delta=0.0)
+
+    def test_competition_where_products_of_samples_overflow(self, level):
+        """Products of samples are beyond the type, but no weight and no field is."""
+        W, X, lr = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32), np.zeros(16)
+        W[:2, :2] = [[1], [0.5]]
+        X[:2, :2] = [[3e20, -1e20], [-1e20, 3e20]]
+        lr[:2] = 1e-22
+        expected = by_formula("krotov", W, X, lr, p=2, delta=0.0, rank=2)
+        np.testing.assert_allclose(hebbian.krotov(W, X, lr, delta=0.0), expected, rtol=1e-5)
+
+    def test_soft_competition_at_the_lowest_temperatures(self, level, dtype):
+        W, X = np.eye(2, dtype=dtype), np.ones((1, 2), dtype)
+        for temperature in (1e-39, 1e-300, 5e-309):
+            found = hebbian.soft_hebb(W, X, 0.5, temperature=temperature)
+            np.testing.assert_allclose(found, [[1, 0.25], [0.25, 1]])
+
+    def test_inhibition_that_is_not_finite(self, level, dtype):
+        W, X, V, bar = np.ones((2, 3), dtype), np.ones((2, 3), dtype), np.zeros((2, 2), dtype), np.zeros(2, dtype)
+        wrong = [((W, X, np.full((2, 2), np.nan, dtype), bar), {}), ((W, X, V, np.full(2, np.nan, dtype)), {})]
+        if dtype == np.float32:
+            wrong += [((W, X, V, bar), {"threshold_lr": 1e39}), ((W, X, V, bar), {"lateral_lr": 1e39})]
+        for arguments, options in wrong:
+            with pytest.raises(FloatingPointError, match=r"^\[hebbian\.foldiak\] expected weights that stay finite"):
+                hebbian.foldiak(*arguments, 0.1, **options)
+
     @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
     def test_other_libraries(self, level, library, dtype, rng):
         xp = pytest.importorskip(library)
@@ -286,6 +330,23 @@ class TestEstimator:
         back = model.inverse_transform(Y)
         assert np.mean((back - X) ** 2) < 0.05 * np.mean((X - X.mean(0)) ** 2)
         np.testing.assert_array_equal(HebbianPCA(3, epochs=5).fit_transform(X), Y)
+
+    def test_transform_of_samples_far_from_zero(self, level, rng):
+        X = rng.standard_normal((300, 20)).astype(np.float32) + np.float32(1e4)
+        pca = hebbian.HebbianPCA(3).fit(X)
+        expected = (X.astype(np.float64) - pca.mean_) @ pca.components_.T.astype(np.float64)
+        # The samples less their mean are exact to 1e-7 of what they are now, and sums of 20 products of them.
+        assert np.abs(pca.transform(X) - expected).max() <= 40 * np.finfo(np.float32).eps * np.abs(expected).max()
+
+    def test_the_sample_is_named_by_its_place_in_all(self, level, rng, monkeypatch):
+        from fastdl import _hebbian_pca
+
+        monkeypatch.setattr(_hebbian_pca, "CHUNK_BYTES", 8 * 4 * 10)
+        X = rng.standard_normal((57, 4))
+        X[33, 2] = np.nan
+        for samples in (X, (X[i : i + 7] for i in range(0, 57, 7))):
+            with pytest.raises(FloatingPointError, match=r"after sample 33$"):
+                hebbian.HebbianPCA(2).fit(samples)
 
     @pytest.mark.parametrize("rule", ["sanger", "subspace", "ccipca"])
     def test_explains_what_principal_components_do(self, native, rng, rule):

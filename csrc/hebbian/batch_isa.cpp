@@ -237,13 +237,15 @@ void learn_together_of(const Rule& rule, const Matrix<const T>& w, const Matrix<
   work.compute();
   diverged = all_finite;
   core::Scratch scratch;
+  double* largest = scratch.array<double>(w.rows);
   double* lengths = scratch.array<double>(w.rows);
-  for (Index i = 0; i < w.rows; ++i) lengths[i] = 0;
+  for (Index i = 0; i < w.rows; ++i) largest[i] = lengths[i] = 0;
   T not_finite = 0;
   work.each_row([&](Index i, Columns piece, const T* row) {
     for (Index j = 0; j < piece.width; ++j) {
       not_finite += row[j] * T(0);
-      lengths[i] += double(row[j]) * double(row[j]);
+      const double size = row[j] < 0 ? -double(row[j]) : double(row[j]);
+      largest[i] = size > largest[i] ? size : largest[i];
     }
   });
   if (x.rows > 0 && not_finite != T(0)) {
@@ -251,10 +253,18 @@ void learn_together_of(const Rule& rule, const Matrix<const T>& w, const Matrix<
     return;
   }
   const bool normalizes = rule.kind == FASTDL_HEBBIAN_NORMALIZED && x.rows > 0;
+  // Of rows divided by their largest: squares of others may be beyond the type.
+  if (normalizes)
+    work.each_row([&](Index i, Columns piece, const T* row) {
+      for (Index j = 0; j < piece.width && largest[i] > 0; ++j)
+        lengths[i] += double(row[j]) / largest[i] * (double(row[j]) / largest[i]);
+    });
   work.each_row([&](Index i, Columns piece, const T* row) {
-    const double length = normalizes && lengths[i] > 0 ? __builtin_sqrt(lengths[i]) : 1;
+    const bool divides = normalizes && largest[i] > 0;
+    const double length = __builtin_sqrt(lengths[i]);
     T* to = out.data + i * out.row_stride + piece.first * out.col_stride;
-    for (Index j = 0; j < piece.width; ++j) to[j * out.col_stride] = normalizes ? T(double(row[j]) / length) : row[j];
+    for (Index j = 0; j < piece.width; ++j)
+      to[j * out.col_stride] = divides ? T(double(row[j]) / largest[i] / length) : row[j];
   });
 }
 

@@ -29,7 +29,12 @@ class Competition {
   Index run() {
     for (Index t = 0; t < x_.rows && units_ > 0; ++t) {
       pack_piece(x_, t, {0, length_}, sample_);
-      for (Index i = 0; i < units_; ++i) fields_[i] = field(i);
+      T sum = 0;
+      for (Index i = 0; i < units_; ++i) {
+        fields_[i] = field(i);
+        sum += fields_[i] * T(0);
+      }
+      if (sum != T(0)) return t;  // no order among these
       const Index first = ranked(fields_, units_, 1);
       bool finite;
       if (rule_.rank <= units_) {
@@ -80,8 +85,7 @@ class Competition {
       const Vec<T> weight = simd::load(w + j), size = simd::abs(weight);
       Vec<T> power = broadcast(T(1));
       for (int f = 0; f < factors_; ++f) power *= size;
-      for (int l = 0; l < step<T> && factors_ < 0; ++l)
-        power[l] = T(__builtin_pow(double(size[l]), rule_.norm - 1));
+      for (int l = 0; l < step<T> && factors_ < 0; ++l) power[l] = T(__builtin_pow(double(size[l]), rule_.norm - 1));
       simd::store(to + j, simd::select(weight > Vec<T>{}, power, simd::select(weight < Vec<T>{}, -power, weight)));
     }
   }

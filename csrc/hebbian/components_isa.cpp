@@ -25,9 +25,11 @@ class Candid {
     left_ = scratch_.array<T>(length_);
     squares_ = scratch_.array<T>(units_);
     for (Index j = 0; j < length_; ++j) left_[j] = 0;
+    scale_ = scale_for(v, x);
     for (Index i = 0; i < units_; ++i) {
       T* row = components_ + i * length_;
-      for (Index j = 0; j < length_; ++j) row[j] = j < v.cols ? v.data[i * v.row_stride + j * v.col_stride] : T(0);
+      for (Index j = 0; j < length_; ++j)
+        row[j] = j < v.cols ? v.data[i * v.row_stride + j * v.col_stride] * scale_ * scale_ : T(0);
       squares_[i] = dot(row, row);
     }
   }
@@ -40,19 +42,41 @@ class Candid {
     return careful || finite() ? all_finite : x_.rows - 1;
   }
 
+  // Of the components without the scale.
   bool finite() const {
     Vec<T> sum{};
-    for (Index i = 0; i < units_ * length_; i += step<T>) sum += simd::load(components_ + i) * T(0);
+    for (Index i = 0; i < units_ * length_; i += step<T>) sum += simd::load(components_ + i) / scale_ / scale_ * T(0);
     return !simd::any(sum != sum);
   }
 
   void write(const Matrix<T>& out) const {
     for (Index i = 0; i < out.rows; ++i)
       for (Index j = 0; j < out.cols; ++j)
-        out.data[i * out.row_stride + j * out.col_stride] = components_[i * length_ + j];
+        out.data[i * out.row_stride + j * out.col_stride] = components_[i * length_ + j] / scale_ / scale_;
   }
 
  private:
+  // Components are as long as squares of samples, and their squared lengths are fourth powers: samples are taken times
+  // a power of two, which changes no digit, by which the largest is about 1.
+  static T scale_for(const Matrix<const T>& v, const Matrix<const T>& x) {
+    const auto largest = [](const Matrix<const T>& m) {
+      T most = 0;
+      for (Index i = 0; i < m.rows; ++i)
+        for (Index j = 0; j < m.cols; ++j) {
+          const T value = m.data[i * m.row_stride + j * m.col_stride], size = value < 0 ? -value : value;
+          most = size > most ? size : most;
+        }
+      return double(most);
+    };
+    const double root = __builtin_sqrt(largest(v)), sample = largest(x), most = sample > root ? sample : root;
+    if (!(most > 0) || most > double(limit)) return T(1);
+    int exponent;
+    (void)__builtin_frexp(most, &exponent);
+    constexpr int furthest = sizeof(T) == 4 ? 120 : 1000;
+    return T(__builtin_ldexp(1.0, exponent < -furthest ? furthest : -exponent));
+  }
+  static constexpr T limit = sizeof(T) == 4 ? T(__FLT_MAX__) : T(__DBL_MAX__);
+
   T dot(const T* a, const T* b) const {
     Vec<T> sums[2] = {};
     for (Index j = 0; j < length_; j += 2 * step<T>)
@@ -65,7 +89,7 @@ class Candid {
   void learn(Index t) {
     const Index n = count_ + t + 1, units = at_most(units_, n);
     const double share = (1 + (double(n) > 1 + amnesic_ ? amnesic_ : 0)) / double(n);
-    for (Index j = 0; j < x_.cols; ++j) left_[j] = x_.data[t * x_.row_stride + j * x_.col_stride];
+    for (Index j = 0; j < x_.cols; ++j) left_[j] = x_.data[t * x_.row_stride + j * x_.col_stride] * scale_;
     T product = units > 0 ? dot(components_, left_) : T(0);
     for (Index i = 0; i < units; ++i) {
       T* v = components_ + i * length_;
@@ -79,7 +103,7 @@ class Candid {
         for (int p = 0; p < 2; ++p) {
           const Index at = j + p * step<T>;
           const Vec<T> left = simd::load(left_ + at);
-          const Vec<T> weight = begins ? left : simd::fma(g, left, simd::load(v + at) * k);
+          const Vec<T> weight = begins ? left * scale_ : simd::fma(g, left, simd::load(v + at) * k);
           simd::store(v + at, weight);
           squares[p] = simd::fma(weight, weight, squares[p]);
           products[p] = simd::fma(weight, left, products[p]);
@@ -105,6 +129,7 @@ class Candid {
   Index count_;
   double amnesic_;
   Index units_, length_;
+  T scale_;
   core::Scratch scratch_;
   T *components_, *left_, *squares_;
 };

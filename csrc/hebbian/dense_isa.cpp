@@ -16,7 +16,7 @@ class Patterns {
  public:
   template <class T>
   Patterns(const Matrix<const T>& p, double degree)
-      : count_(p.rows), units_(p.cols), stride_(round_up(p.rows, step<F>)), degree_(degree), scale_(double(p.cols)) {
+      : count_(p.rows), units_(p.cols), stride_(round_up(p.rows, step<F>)), degree_(degree) {
     columns_ = scratch_.array<F>(units_, stride_);
     for (Index i = 0; i < units_; ++i)
       for (Index k = 0; k < stride_; ++k)
@@ -41,17 +41,23 @@ class Patterns {
   F field(Index i, F state, const F* overlaps) const {
     const F* column = columns_ + i * stride_;
     const bool exponential = degree_ == F(__builtin_inf());
-    F largest = -F(__builtin_inf());
-    for (Index k = 0; k < count_ && exponential; ++k) {
+    // Exponentials of overlaps less the largest, or powers of overlaps divided by a power of two beyond the largest:
+    // none overflows, not all vanish, and terms of whole numbers cancel as those do.
+    F largest = exponential ? -F(__builtin_inf()) : F(0);
+    for (Index k = 0; k < count_; ++k) {
       const F rest = overlaps[k] - state * column[k], size = column[k] < 0 ? -column[k] : column[k];
-      largest = rest + size > largest ? rest + size : largest;
+      const F most = (exponential || rest > 0 ? rest : -rest) + size;
+      largest = most > largest ? most : largest;
     }
+    int exponent = 0;
+    if (!exponential) (void)__builtin_frexp(largest, &exponent);
+    const F scale = __builtin_ldexp(1.0, -exponent);
     V sum{};
     for (Index k = 0; k < stride_; k += step<F>) {
       const V pattern = simd::load(column + k), rest = simd::load(overlaps + k) - pattern * state;
       const V up = rest + pattern, down = rest - pattern;
       const V term =
-          exponential ? simd::exp(up - largest) - simd::exp(down - largest) : power(up / scale_) - power(down / scale_);
+          exponential ? simd::exp(up - largest) - simd::exp(down - largest) : power(up * scale) - power(down * scale);
       const V none{};
       sum += simd::select(simd::first_lanes<F>(int(at_most(step<F>, count_ - k))), term, none);
     }
@@ -79,7 +85,7 @@ class Patterns {
   }
 
   Index count_, units_, stride_;
-  double degree_, scale_;
+  double degree_;
   core::Scratch scratch_;
   F* columns_;
 };

@@ -34,7 +34,8 @@ class Inhibition {
   Inhibition(const Settling& how, const Matrix<const T>& w, const Matrix<const T>& lateral, const T* threshold)
       : how_(how), units_(w.rows), features_(w.cols), weights_(wide_copy(w, scratch_)) {
     // Column by column: the activities that a unit inhibits lie abreast.
-    columns_ = wide_copy(Matrix<const T>{lateral.data, units_, units_, lateral.col_stride, lateral.row_stride}, scratch_);
+    columns_ =
+        wide_copy(Matrix<const T>{lateral.data, units_, units_, lateral.col_stride, lateral.row_stride}, scratch_);
     for (F** vector : {&threshold_, &drive_, &activity_, &next_}) *vector = scratch_.array<F>(columns_.stride);
     active_ = scratch_.array<bool>(units_);
     sample_ = scratch_.array<F>(weights_.stride);
@@ -113,7 +114,7 @@ class Inhibition {
       if (first < width) settle_some<Vectors / 2>(first, width);
   }
 
-  // Whether all weights are finite after it, in their own type.
+  // Whether all weights and thresholds are finite after it, in their own type.
   bool learn(F lr) {
     bool finite = true;
     for (Index i = 0; i < units_; ++i) {
@@ -126,8 +127,10 @@ class Inhibition {
         const F inhibition =
             columns_[i][j] - how_.lateral_lr * (F(active_[i] && active_[j]) - how_.activity * how_.activity);
         columns_[i][j] = i == j || inhibition > 0 ? F(0) : inhibition;
+        finite &= inhibition >= -F(most);
       }
       threshold_[i] += how_.threshold_lr * (F(active_[i]) - how_.activity);
+      finite &= threshold_[i] <= F(most) && threshold_[i] >= -F(most);
     }
     return finite;
   }
@@ -147,18 +150,18 @@ void foldiak_of(const Settling& how, const Matrix<const T>& w, const Matrix<cons
                 const Matrix<T>& out, const Matrix<T>& lateral, T* threshold, Index& diverged) {
   diverged = bad_from_the_start;
   if (x.rows > 0 && !all_numbers(w)) return;
-  Inhibition<T> inhibition(
-      how, w, {lateral.data, lateral.rows, lateral.cols, lateral.row_stride, lateral.col_stride}, threshold);
+  Inhibition<T> inhibition(how, w, {lateral.data, lateral.rows, lateral.cols, lateral.row_stride, lateral.col_stride},
+                           threshold);
   diverged = inhibition.run(x, lr);
   if (diverged == all_finite) inhibition.write(out, lateral, threshold);
 }
 
 }  // namespace
 
-#define FASTDL_BODIES_OF(T)                                                                                          \
-  void foldiak(const Settling& how, const Matrix<const T>& w, const Matrix<const T>& x, Steps<T> lr,                \
-               const Matrix<T>& out, const Matrix<T>& lateral, T* threshold, std::int64_t& diverged) {              \
-    foldiak_of<T>(how, w, x, lr, out, lateral, threshold, diverged);                                                 \
+#define FASTDL_BODIES_OF(T)                                                                            \
+  void foldiak(const Settling& how, const Matrix<const T>& w, const Matrix<const T>& x, Steps<T> lr,   \
+               const Matrix<T>& out, const Matrix<T>& lateral, T* threshold, std::int64_t& diverged) { \
+    foldiak_of<T>(how, w, x, lr, out, lateral, threshold, diverged);                                   \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

@@ -105,6 +105,23 @@ class Loop {
     return sum.total();
   }
 
+  // What a row is to be multiplied with for length 1. Where its square is beyond the type, it gets that length here.
+  T inverse_length(T* w) const {
+    const T square = dot(w, {w, w + body_});
+    if (is_safe(square)) return T(1) / T(__builtin_sqrt(double(square)));
+    T most = 0, sum = 0;
+    for (Index j = 0; j < length_; ++j) {
+      const T size = w[j] < 0 ? -w[j] : w[j];
+      if (size > most || size != size) most = size;
+    }
+    if (most == T(0)) return T(1);
+    for (Index j = 0; j < length_; ++j) {
+      w[j] /= most;  // not a number, if the largest is infinite
+      sum += w[j] * w[j];
+    }
+    return T(1) / T(__builtin_sqrt(double(sum)));
+  }
+
   void learn(T lr, const Sample<T>& sample, const Sample<T>& next) {
     const auto weights = [&](Index i) { return weights_ + i * length_; };
     const Sample<T> left{left_, left_ + body_};
@@ -119,8 +136,7 @@ class Loop {
       for (Index i = 0; i < units_; ++i) {
         T* w = weights(i);
         add(w, sample, lr * activity_[i]);
-        const T length = T(__builtin_sqrt(double(dot(w, {w, w + body_}))));
-        activity_[i] = update(w, length > 0 ? T(1) / length : length == 0 ? T(1) : length, 0, {w, w + body_}, next);
+        activity_[i] = update(w, inverse_length(w), 0, {w, w + body_}, next);
       }
     } else {
       coefficients<T>(rule_, activity_, units_, lr, T(0), squares_, theta_, scale_, gain_);

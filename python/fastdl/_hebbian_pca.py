@@ -114,7 +114,7 @@ class HebbianPCA:
         ----------
         X : array of shape (n, d), or iterable of such arrays
             Samples, one a row, or a generator of them in pieces. An array, also a `numpy.memmap` larger than memory,
-            is taken in pieces of 16 MB.
+            is taken in pieces of 2 million numbers.
         y : object
             Not used.
         progress : bool or callable, default False
@@ -129,7 +129,7 @@ class HebbianPCA:
         Raises
         ------
         FloatingPointError
-            If a weight becomes infinite or NaN, with the number of the sample in its piece.
+            If a weight becomes infinite or NaN, with the number of the sample in X, or among all of a generator.
         ValueError
             If a shape does not fit, or a parameter is outside its limits.
         TypeError
@@ -148,7 +148,12 @@ class HebbianPCA:
             for _ in range(self.epochs):
                 for piece in _pieces(where, X) if array else X:
                     before = getattr(self, "n_samples_seen_", 0)
-                    self.partial_fit(piece)
+                    try:
+                        self.partial_fit(piece)
+                    except FloatingPointError as error:
+                        message, _, number = str(error).rpartition(" ")
+                        place = before + int(number)
+                        raise FloatingPointError(f"{message} {place % len(X) if array else place}") from None  # type: ignore[arg-type]
                     report.add(self.n_samples_seen_ - before)
         if not hasattr(self, "components_"):
             raise ValueError(f"[{where}] expected samples, got none")
@@ -226,9 +231,15 @@ class HebbianPCA:
         self._learnt(where)
         samples = self._samples(where, X)
         weights = self._directions().astype(samples.dtype, copy=False)
-        shift = (weights @ self.mean_.astype(samples.dtype))[None, :]
-        result: HostArray = linear(samples, weights)
-        result -= shift
+        if not self.mean_.any():
+            result: HostArray = linear(samples, weights)
+            return result
+        # The mean is taken from the samples, not from products with them: those may be of another order of magnitude.
+        result = np.empty((len(samples), len(weights)), samples.dtype)
+        start = 0
+        for piece in _pieces(where, samples):
+            result[start : start + len(piece)] = linear((piece - self.mean_).astype(samples.dtype), weights)
+            start += len(piece)
         return result
 
     def inverse_transform(self, Y: Array) -> HostArray:

@@ -76,9 +76,24 @@ def crosstalk(P: Any) -> Any:
     return xp.astype((G - diagonal(G)) @ patterns, P.dtype, copy=False)
 
 
-def _power(m: Any, degree: float, largest: Any = 0, scale: float = 1) -> Any:
-    """F(m) of overlaps: (m / scale)^degree, or for an infinite degree e^(m − largest)."""
-    return array_namespace(m).exp(m - largest) if degree == float("inf") else (m / scale) ** degree
+def _power(m: Any, degree: float) -> Any:
+    """F(m) of overlaps: m^degree, or for an infinite degree e^m."""
+    return array_namespace(m).exp(m) if degree == float("inf") else m**degree
+
+
+def _scaled(up: Any, down: Any, degree: float) -> tuple[Any, Any]:
+    """Give overlaps whose F are by one factor those of the given ones, and neither overflow nor all vanish.
+
+    The largest is taken from arguments of an exponential. Others are divided by a power of two: whole numbers stay
+    exact, and terms that cancel do.
+    """
+    xp = array_namespace(up)
+    if degree == float("inf"):
+        largest = xp.max(xp.where(up > down, up, down), axis=1, keepdims=True)
+        return up - largest, down - largest
+    size = xp.max(xp.where(xp.abs(up) > xp.abs(down), xp.abs(up), xp.abs(down)), axis=1, keepdims=True)
+    scale = 2.0 ** xp.ceil(xp.log2(xp.where(size > 0, size, xp.ones_like(size))))
+    return up / scale, down / scale
 
 
 def dense_hopfield_energy(P: Any, s: Any, degree: float) -> Any:
@@ -98,10 +113,9 @@ def dense_hopfield(P: Any, s: Any, degree: float, mode: str, max_sweeps: int, or
         for i in range(units.start, units.stop):
             rest = overlaps - states[:, i : i + 1] * patterns[None, :, i]
             up, down = rest + patterns[None, :, i], rest - patterns[None, :, i]
-            # What all terms are divided by does not change the sign: no power and no exponential overflows.
-            largest = xp.max(xp.where(up > down, up, down), axis=1, keepdims=True) if P.shape[0] else up
-            terms = [_power(m, degree, largest, P.shape[1]) for m in (up, down)]
-            columns.append(xp.sum(terms[0] - terms[1], axis=1))
+            if P.shape[0]:
+                up, down = _scaled(up, down, degree)
+            columns.append(xp.sum(_power(up, degree) - _power(down, degree), axis=1))
         return xp.stack(columns, axis=1) if columns else states
 
     return xp.astype(_recall(wide(s), mode, max_sweeps, orders, field), P.dtype, copy=False)

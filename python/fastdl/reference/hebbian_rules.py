@@ -79,8 +79,12 @@ def _plain(where: str, W: Any, X: Any, lr: Iterable[float], mode: str, part: Cal
 def unit_rows(weights: Any) -> Any:
     """Rescale every row to length 1; rows of zeros stay."""
     xp = array_namespace(weights)
-    norms = xp.sqrt(xp.sum(weights * weights, axis=1, keepdims=True))
-    return divide(weights, norms + xp.zeros_like(weights))
+    if not weights.shape[1]:
+        return weights
+    # Rows are divided by their largest first: the square of another may be beyond the type.
+    rows = divide(weights, xp.max(xp.abs(weights), axis=1, keepdims=True) + xp.zeros_like(weights))
+    norms = xp.sqrt(xp.sum(rows * rows, axis=1, keepdims=True))
+    return divide(rows, norms + xp.zeros_like(rows))
 
 
 def hebb(W: Any, X: Any, lr: Any, mode: str, algorithm: str, normalize: bool) -> Any:
@@ -195,6 +199,8 @@ def foldiak(
         inhibition = xp.where(inhibition > 0, xp.zeros_like(inhibition), inhibition)
         inhibition = inhibition - diagonal(inhibition)
         bar = bar + threshold_lr * (y - activity)
+        for state in (inhibition, bar):
+            check_finite("hebbian.foldiak", state, W, t)
         return weights + float(lr[t]) * y[:, None] * (x[None, :] - weights)
 
     weights = learn("hebbian.foldiak", W, X, step)
@@ -214,6 +220,9 @@ def ccipca(V: Any, X: Any, count: int, amnesic: float) -> Any:
     """
     xp = array_namespace(V)
 
+    def direction(v: Any) -> Any:
+        return unit_rows(v[None, :])[0, :]
+
     def step(t: int, weights: Any, x: Any) -> Any:
         n = count + t + 1
         share = (1 + (amnesic if n > 1 + amnesic else 0)) / n
@@ -223,9 +232,9 @@ def ccipca(V: Any, X: Any, count: int, amnesic: float) -> Any:
             if i == n - 1 or (i < n and not bool(xp.any(v != 0))):
                 v = u
             elif i < n:
-                v = (1 - share) * v + share * u * divide(xp.sum(u * v), xp.sqrt(xp.sum(v * v)))
+                v = (1 - share) * v + share * u * xp.sum(u * direction(v))
             if i < n:
-                u = u - divide(xp.sum(u * v), xp.sum(v * v)) * v
+                u = u - xp.sum(u * direction(v)) * direction(v)
             rows.append(v)
         return xp.stack(rows) if rows else weights
 
