@@ -19,17 +19,17 @@ def _indices(like: Any, values: HostArray) -> Any:
     return xp.asarray(values.copy(), dtype=xp.int64, device=device(like))
 
 
-def convolve(f: Any, h: Any, table: HostArray, inverse: HostArray, identity: int) -> Any:
-    """(f*h)(u) = Σ_v f(u v⁻¹) h(v) = Σ_w f(w) h(w⁻¹u), over the last axis."""
+def convolve(f: Any, h: Any, quotient: HostArray) -> Any:
+    """(f*h)(u) = Σ_v f(u v⁻¹) h(v) = Σ_w f(w) h(w⁻¹u), over the last axis; quotient[w][u] is w⁻¹u."""
     xp = array_namespace(f)
-    n = len(table)
+    n = len(quotient)
     first, second = wide(f), wide(h)
     if second.ndim == 1:
-        matrix = xp.reshape(xp.take(second, xp.reshape(_indices(f, table[inverse]), (-1,))), (n, n))
+        matrix = xp.reshape(xp.take(second, xp.reshape(_indices(f, quotient), (-1,))), (n, n))
         return xp.astype(xp.matmul(first[..., None, :], matrix)[..., 0, :], f.dtype, copy=False)
     total = xp.zeros((), dtype=xp.float64, device=device(f))
     for w in range(n):
-        total = total + first[..., w, None] * xp.take(second, _indices(f, table[inverse[w]]), axis=-1)
+        total = total + first[..., w, None] * xp.take(second, _indices(f, quotient[w]), axis=-1)
     return xp.astype(total, f.dtype, copy=False)
 
 
