@@ -6,6 +6,7 @@
 // which are added in order; the parts depend on the layer alone.
 #include "gemm/columns.hpp"
 #include "group/bodies.hpp"
+#include "group/panels.hpp"
 #include "group/representations.hpp"
 #include "group/strips.hpp"
 
@@ -27,6 +28,7 @@ class OrbitWeights {
         grad_(grad),
         dw_(dw),
         orbits_(orbits_of(layer, scratch)),
+        panels_(layer.out_channels),
         columns_(layer.in_channels * orbits_.count) {}
 
   void run() const {
@@ -54,9 +56,9 @@ class OrbitWeights {
   // Adds what a block of pixels gives, or begins with it.
   void add_block(Index image, const Block& block, Index room, const Strips<T>& strips, const Index* offsets,
                  bool begins, T* sums) const {
-    const Index depth = block.count(), height = round_up(layer_.out_channels, S::rows);
+    const Index depth = block.count();
     core::Scratch scratch;
-    T* rows = scratch.array<T>(Form::left * height, depth);
+    T* rows = scratch.array<T>(Form::left * panels_.count * S::rows, depth);
     pack_rows(image, block, room, rows);
     const Index together = channels_together();
     T* strip = scratch.array<T>(strips.size(together));
@@ -71,7 +73,7 @@ class OrbitWeights {
         for (int slot = 0; slot < Form::right; ++slot)
           gemm::Strided<T>{turned + slot * S::columns * room, room, 1}.pack_columns(
               0, count, 0, depth, gemm::padded<T>(count), packed + slot * S::columns * depth);
-        multiply(rows, height, packed, depth, begins, channel * orbits_.count + j, count, sums);
+        multiply(rows, packed, depth, begins, channel * orbits_.count + j, count, sums);
       }
     }
   }
@@ -84,11 +86,12 @@ class OrbitWeights {
 
   // The transformed gradient of the output, as rows: [slot][panel of 6 channels][pixel][6].
   void pack_rows(Index image, const Block& block, Index room, T* to) const {
-    const Index pixels = layer_.pixels(), depth = block.count(), height = round_up(layer_.out_channels, S::rows);
+    const Index pixels = layer_.pixels(), depth = block.count();
     core::Scratch scratch;
     T* turned = scratch.array<T>(Form::left * S::rows, room);
-    for (Index row = 0; row < layer_.out_channels; row += S::rows) {
-      const int count = int(at_most(S::rows, layer_.out_channels - row));
+    for (Index p = 0; p < panels_.count; ++p) {
+      const Index row = panels_.first(p);
+      const int count = panels_.size(p);
       for (int r = 0; r < count; ++r) {
         const T* from = grad_ + (image * layer_.out_channels + row + r) * Form::elements * pixels +
                         block.row * layer_.out[1] + block.column;
@@ -106,8 +109,8 @@ class OrbitWeights {
         }
       }
       for (int slot = 0; slot < Form::left; ++slot)
-        gemm::Strided<T>{turned + slot * S::rows * room, room, 1}.pack_rows(0, count, 0, depth,
-                                                                            to + (slot * height + row) * depth);
+        gemm::Strided<T>{turned + slot * S::rows * room, room, 1}.pack_rows(
+            0, count, 0, depth, to + (slot * panels_.count + p) * S::rows * depth);
     }
   }
 
@@ -130,17 +133,17 @@ class OrbitWeights {
     }
   }
 
-  void multiply(const T* rows, Index height, const T* packed, Index depth, bool begins, Index column, int count,
-                T* sums) const {
+  void multiply(const T* rows, const T* packed, Index depth, bool begins, Index column, int count, T* sums) const {
     int before = -1;
     for (const Term& term : Form::gradient_terms) {
       const Stretch stretch{begins && term.to != before ? 0 : 1, depth, depth + 1};
       before = term.to;
-      for (Index row = 0; row < layer_.out_channels; row += S::rows)
+      for (Index p = 0; p < panels_.count; ++p)
         gemm::row_panel<T>(
-            rows + (term.left * height + row) * depth, nullptr, packed + term.right * S::columns * depth, stretch,
-            gemm::Output<T>{sums + (term.to * layer_.out_channels + row) * columns_ + column, columns_, 1},
-            int(at_most(S::rows, layer_.out_channels - row)), count, count, 0, gemm::MultiplyAdd{});
+            rows + (term.left * panels_.count + p) * S::rows * depth, nullptr, packed + term.right * S::columns * depth,
+            stretch,
+            gemm::Output<T>{sums + (term.to * layer_.out_channels + panels_.first(p)) * columns_ + column, columns_, 1},
+            panels_.size(p), count, count, 0, gemm::MultiplyAdd{});
     }
   }
 
@@ -172,6 +175,7 @@ class OrbitWeights {
   const T* grad_;
   T* dw_;
   Orbits orbits_;
+  RowPanels panels_;
   Index columns_;
 };
 

@@ -124,15 +124,22 @@ class Strips {
       if (stop < begin) stop = begin;
     }
     const T* from = plane + row * x_.row + column * x_.column;
-    for (Index i = 0; i < begin; ++i) to[i] = 0;
+    clear(to, 0, begin);
     if (step == 1 && x_.column == 1) {
+      // Planes lie too far apart for the processor to see where the next rows come from.
+      for (Index i = begin; i < stop; i += 64 / Index(sizeof(T))) simd::prefetch_to_l2(from + i + 4 * x_.plane);
       Index i = begin;
       for (; i + lanes <= stop; i += lanes) simd::store(to + i, simd::load(from + i));
       if (i < stop) simd::store_first(to + i, simd::load_first(from + i, int(stop - i)), int(stop - i));
     } else {
       for (Index i = begin; i < stop; ++i) to[i] = from[i * step * x_.column];
     }
-    for (Index i = stop; i < count; ++i) to[i] = 0;
+    clear(to, stop, count);
+  }
+
+  // By stores with masks: for one or two zeros the compiler would call a function.
+  static FASTDL_INLINE void clear(T* to, Index begin, Index end) {
+    for (; begin < end; begin += lanes) simd::store_first(to + begin, simd::Vec<T>{}, int(at_most(lanes, end - begin)));
   }
 
   const Layer& layer_;
