@@ -29,17 +29,15 @@ def forward(lift):
 
 class TestAgainstTheFormula:
     @pytest.mark.parametrize("algorithm", ALGORITHMS)
-    def test_forward(self, level, dtype, rng, name, lift, algorithm):
+    def test_forward(self, level, dtype, name, lift, algorithm):
         if level == "reference" and algorithm != "auto":
             pytest.skip("the reference has one algorithm")
-        for shape in cases.SHAPES:
-            x, w, bias = cases.draw(rng, shape, name, lift, dtype)
-            stride, padding = shape[-2:]
-            found = forward(lift)(x, w, bias, group=name, stride=stride, padding=padding, algorithm=algorithm)
-            expected = cases.layer(x, w, bias, name, stride, padding, lift)
-            assert found.dtype == dtype and found.shape == expected.shape
-            error = np.abs(found - expected).max(initial=0)
-            assert error <= cases.tolerance(x, w, bias, name, stride, padding, lift), shape
+        for case in cases.expected(name, lift, dtype):
+            stride, padding = case.shape[-2:]
+            options = {"group": name, "stride": stride, "padding": padding, "algorithm": algorithm}
+            found = forward(lift)(case.x, case.w, case.bias, **options)
+            assert found.dtype == dtype and found.shape == case.y.shape
+            assert np.abs(found - case.y).max() <= case.tolerances[0], case.shape
 
     @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "sigmoid", "tanh"])
     def test_activations(self, level, dtype, rng, name, activation):
@@ -80,34 +78,20 @@ class TestAgainstTheFormula:
 
 class TestGradients:
     @pytest.mark.parametrize("algorithm", ALGORITHMS)
-    def test_adjoint(self, level, dtype, rng, name, lift, algorithm):
-        """The layer is linear in either argument: ⟨layer(e), grad⟩ is ⟨e, gradient⟩ for every unit vector e.
-
-        So each gradient is the transposed formula, here the formula's own values summed against grad.
-        """
+    def test_transposed(self, level, dtype, name, lift, algorithm):
+        """The layer is linear in either argument: its gradients are the transposed formula."""
         if level == "reference" and algorithm != "auto":
             pytest.skip("the reference has one algorithm")
         input_of = group.lift_conv2d_input if lift else group.conv2d_input
         weight_of = group.lift_conv2d_weight if lift else group.conv2d_weight
-        for shape in cases.SHAPES:
-            x, w, _ = cases.draw(rng, shape, name, lift, dtype)
-            stride, padding = shape[-2:]
-            y = cases.layer(x, w, None, name, stride, padding, lift)
-            grad = rng.standard_normal(y.shape).astype(dtype)
+        for case in cases.expected(name, lift, dtype):
+            stride, padding = case.shape[-2:]
             options = {"group": name, "stride": stride, "padding": padding, "algorithm": algorithm}
-            dx = input_of(x.shape, w, grad, **options)
-            dw = weight_of(x, w.shape, grad, **options)
-            assert dx.dtype == dw.dtype == dtype and dx.shape == x.shape and dw.shape == w.shape
-            for found, other, of_x in ((dx, x, True), (dw, w, False)):
-                for _ in range(3):
-                    e = rng.standard_normal(other.shape).astype(dtype)
-                    args = (e, w) if of_x else (x, e)
-                    left = (cases.layer(*args, None, name, stride, padding, lift) * grad).sum()
-                    right = (found.astype(left.dtype) * e).sum()
-                    sizes = cases.layer(abs(args[0]), abs(args[1]), None, name, stride, padding, lift)
-                    # Sums of so many terms, each rounded, mixed over orbits and tiles.
-                    terms = 8 * (max(w[0].size, y[0, 0].size * y.shape[0]) ** 0.5 + 8)
-                    assert abs(left - right) <= terms * np.finfo(dtype).eps * (sizes * abs(grad)).sum(), shape
+            dx = input_of(case.x.shape, case.w, case.grad, **options)
+            dw = weight_of(case.x, case.w.shape, case.grad, **options)
+            assert dx.dtype == dw.dtype == dtype and dx.shape == case.x.shape and dw.shape == case.w.shape
+            assert np.abs(dx - case.dx).max() <= case.tolerances[1], case.shape
+            assert np.abs(dw - case.dw).max() <= case.tolerances[2], case.shape
 
     def test_by_unit_vectors(self, level, rng, name):
         """Each element of both gradients, from the layer of unit vectors, in float64."""

@@ -64,8 +64,8 @@ void compute_signature(const T* x, Index samples, const T* templates, Index coun
   check_size(name, "x", {samples, d});
   check_size(name, "templates", {count, d});
   check_size(name, "permutations", {order, d});
-  check_size(name, "orbits", {samples, order});
-  check_size(name, "orbits", {count, order});
+  check_size(name, "orbits", {samples, order + 1, 2, 128});
+  check_size(name, "orbits", {count, order + 1, 2, 128});
   check_size(name, "out", {samples, count, wanted->cuts + wanted->moments});
   check_data(name, "x", x, {samples, d});
   check_data(name, "templates", templates, {count, d});

@@ -14,20 +14,29 @@ namespace {
 
 using gemm::at_most;
 
+// A row has `each` columns, so that where a part of the stream begins does not depend on the rows before it: a power of
+// two, or whole parts. What is beyond the order of the group is computed and dropped.
+Index columns_of(Index order) {
+  if (order >= gemm::stream_part) return gemm::round_up(order, gemm::stream_part);
+  Index each = 1;
+  while (each < order) each *= 2;
+  return each;
+}
+
 // Column (i, g) is row i of `data`, permuted: entry p is data[i][order_g[p]].
 template <class T>
 struct Permuted {
   const T* data;
   const std::int32_t* orders;
-  Index d, order;
+  Index d, order, each;
 
   void pack_rows(Index, int, Index, Index, T*) const {}  // never rows
 
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     for (int j = 0; j < width; ++j) {
       const Index column = first + (j < count ? j : count - 1);
-      const T* row = data + column / order * d;
-      const std::int32_t* places = orders + column % order * d + k;
+      const T* row = data + column / each * d;
+      const std::int32_t* places = orders + at_most(column % each, order - 1) * d + k;
       for (Index p = 0; p < depth; ++p) panel[p * width + j] = row[places[p]];
     }
   }
@@ -124,7 +133,7 @@ void signature_of(const Products<T>& products, const Measures& measures, T* out)
       else
         orders[g * d + i] = std::int32_t(place);
     }
-  const Index moving = move_samples ? n : m, fixed = move_samples ? m : n;
+  const Index moving = move_samples ? n : m, fixed = move_samples ? m : n, each = columns_of(order);
   // As many at a time as have sums of 4 MB: [moving][fixed][count].
   const Index together = at_most(1 + (Index{4} << 20) / 8 / (fixed * count), moving);
   double* sums = scratch.array<double>(together * fixed, count);
@@ -135,14 +144,16 @@ void signature_of(const Products<T>& products, const Measures& measures, T* out)
     for (Index i = 0; i < here * fixed * count; ++i) sums[i] = 0;
     const auto take = [&](Index row, Index row_end, Index column, Index width, const T* block) {
       for (Index j = 0; j < width;) {
-        const Index i = (column + j) / order, length = at_most(order - (column + j) % order, width - j);
-        for (Index r = row; r < row_end; ++r)
-          measure(block + (r - row) * gemm::stream_part + j, length, measures, sums + (i * fixed + r) * count);
-        j += length;
+        const Index i = (column + j) / each, g = (column + j) % each, step = at_most(each - g, width - j);
+        for (Index r = row; g < order && r < row_end; ++r)
+          measure(block + (r - row) * gemm::stream_part + j, at_most(order - g, step), measures,
+                  sums + (i * fixed + r) * count);
+        j += step;
       }
     };
-    gemm::stream<T>({fixed, here * order, d}, gemm::MultiplyAdd{}, gemm::Strided<T>{rows, d, 1},
-                    Permuted<T>{permuted + first * d, orders, d, order}, gemm::Identity{}, gemm::Consumer<T>(take));
+    gemm::stream<T>({fixed, here * each, d}, gemm::MultiplyAdd{}, gemm::Strided<T>{rows, d, 1},
+                    Permuted<T>{permuted + first * d, orders, d, order, each}, gemm::Identity{},
+                    gemm::Consumer<T>(take));
     for (Index i = 0; i < here; ++i)
       for (Index r = 0; r < fixed; ++r) {
         const Index sample = move_samples ? first + i : r, tem = move_samples ? r : first + i;

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from functools import cache
 
-from cases import wide
+import numpy as np
 
 # The tables s⁻¹t as the literature has them.
 QUOTIENTS = {
@@ -56,21 +57,44 @@ def draw(rng, shape, group, lift, dtype):
     return x, w, rng.standard_normal(cout).astype(dtype)
 
 
-def layer(x, w, bias, group, stride, padding, lift):
-    """The formula of the layer, from views of windows."""
-    x, w = wide(x), wide(w)
-    k = w.shape[-1]
+def _windows(x, k, stride, padding):
     margin = [(0, 0)] * (x.ndim - 2) + [(padding, padding)] * 2
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, margin), (k, k), axis=(-2, -1))
-    windows = windows[..., ::stride, ::stride, :, :]
-    parts = []
-    for s in range(order(group)):
-        if lift:
-            parts.append(np.einsum("nchwij,ocij->nohw", windows, pose(w, group, s)))
-        else:
-            parts.append(np.einsum("ncthwij,octij->nohw", windows, pose(w[:, :, QUOTIENTS[group][s]], group, s)))
+    return windows[..., ::stride, ::stride, :, :]
+
+
+def _filters(w, group, lift):
+    """The filters of every element s, with an axis of elements t: (o, c, t, i, j)."""
+    return [pose(w[:, :, None] if lift else w[:, :, QUOTIENTS[group][s]], group, s) for s in range(order(group))]
+
+
+def layer(x, w, bias, group, stride, padding, lift):
+    """The formula of the layer, from views of windows, in float64."""
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    windows = _windows(x[:, :, None] if lift else x, w.shape[-1], stride, padding)
+    parts = [np.einsum("ncthwij,octij->nohw", windows, f, optimize=True) for f in _filters(w, group, lift)]
     y = np.stack(parts, axis=2)
-    return y if bias is None else y + wide(bias)[:, None, None, None]
+    return y if bias is None else y + bias.astype(np.float64)[:, None, None, None]
+
+
+def gradients(x, w, grad, group, stride, padding, lift):
+    """The transposed formula: what of the sum of grad and the layer falls on every element of x and of w."""
+    x, w, grad = (array.astype(np.float64) for array in (x, w, grad))
+    maps, k = x[:, :, None] if lift else x, w.shape[-1]
+    windows = _windows(maps, k, stride, padding)
+    padded = np.zeros((*maps.shape[:3], *(n + 2 * padding for n in maps.shape[3:])))
+    height, width = grad.shape[3:]
+    dw = np.zeros_like(w[:, :, None] if lift else w)
+    for s, f in enumerate(_filters(w, group, lift)):
+        inverse = QUOTIENTS[group][s][0]
+        plain = pose(np.einsum("ncthwij,nohw->octij", windows, grad[:, :, s], optimize=True), group, inverse)
+        dw[:, :, slice(None) if lift else QUOTIENTS[group][s]] += plain
+        for i, j in np.ndindex(k, k):
+            part = np.einsum("nohw,oct->ncthw", grad[:, :, s], f[..., i, j], optimize=True)
+            padded[..., i : i + stride * height : stride, j : j + stride * width : stride][..., :height, :width] += part
+    inner = tuple(slice(padding, padding + n) for n in maps.shape[3:])
+    dx = padded[(..., *inner)]
+    return (dx[:, :, 0], dw[:, :, 0]) if lift else (dx, dw)
 
 
 def tolerance(x, w, bias, group, stride, padding, lift):
@@ -78,9 +102,45 @@ def tolerance(x, w, bias, group, stride, padding, lift):
 
     The algorithms mix the elements of an orbit and the pixels of a tile before they sum, but no others.
     """
-    terms = int(np.prod(w.shape[1:]))
     sizes = layer(abs(x), abs(w), None if bias is None else abs(bias), group, stride, padding, lift)
-    return 4 * (terms + 8) * np.finfo(x.dtype).eps * float(sizes.max(initial=0))
+    return _roundings(np.prod(w.shape[1:]), x.dtype) * float(sizes.max(initial=0))
+
+
+def _roundings(terms, dtype):
+    return 4 * (float(terms) + 8) * np.finfo(dtype).eps
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A layer and its gradients with all that they give, and how far each may be off."""
+
+    shape: tuple[int, ...]
+    x: np.ndarray
+    w: np.ndarray
+    bias: np.ndarray
+    grad: np.ndarray
+    y: np.ndarray
+    dx: np.ndarray
+    dw: np.ndarray
+    tolerances: tuple[float, float, float]
+
+
+@cache
+def expected(group, lift, dtype):
+    """All shapes, computed once for every level and algorithm."""
+    rng = np.random.default_rng(5)
+    made = []
+    for shape in SHAPES:
+        x, w, bias = draw(rng, shape, group, lift, dtype)
+        options = (group, *shape[-2:], lift)
+        y = layer(x, w, bias, *options)
+        grad = rng.standard_normal(y.shape).astype(dtype)
+        dx, dw = gradients(x, w, grad, *options)
+        of_x, of_w = gradients(abs(x), abs(w), abs(grad), *options)
+        terms = (w.size / w.shape[1] * order(group), grad.size / grad.shape[1])
+        allowed = [_roundings(n, dtype) * float(a.max()) for n, a in zip(terms, (of_x, of_w), strict=True)]
+        made.append(Expected(shape, x, w, bias, grad, y, dx, dw, (tolerance(x, w, bias, *options), *allowed)))
+    return made
 
 
 # The permutations of three things, S3, over e, a, b, c, d, f.
