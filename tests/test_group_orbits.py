@@ -160,6 +160,20 @@ class TestConvolve:
         expected = np.fft.ifft(np.fft.fft(f) * np.fft.fft(h)).real
         np.testing.assert_allclose(group.convolve(f, h, cycle), expected, atol=1e-12)
 
+    def test_around_a_long_cycle(self, level, dtype, rng):
+        """A cyclic group by transforms, its elements in any order."""
+        names = rng.permutation(300)
+        table = np.empty((300, 300), int)
+        table[np.ix_(names, names)] = names[(np.arange(300)[:, None] + np.arange(300)) % 300]
+        made = Group(table)
+        f, h = rng.standard_normal((2, 300)).astype(dtype)
+        found = group.convolve(f, h[None], made)
+        expected = np.empty((1, 300))
+        spectrum = np.fft.fft(f[names].astype(float)) * np.fft.fft(h[names].astype(float))
+        expected[0, names] = np.fft.ifft(spectrum).real
+        assert found.dtype == dtype and found.shape == (1, 300)
+        assert np.abs(found - expected).max() <= 64 * np.finfo(dtype).eps * np.abs(f).max() * np.abs(h).sum()
+
     def test_names_and_tables(self, level, rng):
         f, h = rng.standard_normal((2, 8))
         expected = group.convolve(f, h, Group.dihedral(4))

@@ -11,6 +11,11 @@ from fastdl._group_table import any_group
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
+    from fastdl._dispatch import Call
+    from fastdl._group_table import Group
+
+# Order from which a pair of functions on a cyclic group goes by transforms.
+LEAST_TRANSFORM = 256
 
 _convolve = Operation("group.convolve", "f", "h")
 
@@ -41,7 +46,8 @@ def convolve(f: Array, h: Array, group: Any) -> Array:
     -----
     .. math:: (f * h)(u) = \sum_v f(u v^{-1})\, h(v)
 
-    It is associative, and commutative if the group is. One h for many f is a matrix product.
+    It is associative, and commutative if the group is. One h for many f is a matrix product; on a large cyclic group a
+    pair goes by Fourier transforms, whose errors are relative to the largest results.
 
     Examples
     --------
@@ -66,13 +72,23 @@ def convolve(f: Array, h: Array, group: Any) -> Array:
         raise ValueError(
             f"[{where}] expected f and h of shapes that broadcast, got {tuple(first.shape)} and {tuple(second.shape)}"
         ) from None
-    quotient = found.table[found.inverse]
-    if call.backend == "native" and second.size != found.order:
-        # A filter for every function: no matrix product, and the reference's sums are as good as any.
-        call.backend = "reference"
-    elif call.backend == "native":
-        call.arrays = (first, second.reshape(found.order))
-        if shape != first.shape:
-            shape_of_f = (1,) * (len(shape) - first.ndim) + tuple(first.shape)
-            call.arrays = (first.reshape(shape_of_f), call.arrays[1])
-    return call.finish(shape, None, quotient)
+    if call.backend == "native":
+        if first.size == second.size == found.order >= LEAST_TRANSFORM and len(found.cycle):
+            return _around(call, found, shape)
+        if second.size == found.order:
+            axes = (1,) * (len(shape) - first.ndim)
+            call.arrays = (first.reshape(axes + first.shape), second.reshape(found.order))
+        else:
+            # A filter for every function: no matrix product, and the reference's sums are as good as any.
+            call.backend = "reference"
+    return call.finish(shape, None, found.quotient)
+
+
+def _around(call: Call, found: Group, shape: tuple[int, ...]) -> Array:
+    """Convolve around a cycle: its representations are those of the discrete Fourier transform."""
+    from fastdl import conv
+
+    f, h = (array.reshape(found.order)[found.cycle] for array in call.arrays)
+    result = np.empty(found.order, call.dtype)
+    result[found.cycle] = conv.convolve(f, h, mode="circular")
+    return call.library.wrap(result.reshape(shape), call.like)

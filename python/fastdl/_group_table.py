@@ -54,7 +54,7 @@ class Group:
     (3, 0, array([0, 2, 1]))
     """
 
-    __slots__ = ("identity", "inverse", "order", "permutations", "table")
+    __slots__ = ("_cycle", "_quotient", "identity", "inverse", "order", "permutations", "table")
 
     def __init__(self, table: Any) -> None:
         where = "group.Group"
@@ -74,6 +74,31 @@ class Group:
         self.order = n
         self.table = _read_only(numbers)
         self.permutations: HostArray | None = None
+        self._quotient: HostArray | None = None
+        self._cycle: HostArray | None = None
+
+    @property
+    def quotient(self) -> HostArray:
+        """The table of a⁻¹b, made when it is first wanted."""
+        if self._quotient is None:
+            self._quotient = _read_only(self.table[self.inverse])
+        return self._quotient
+
+    @property
+    def cycle(self) -> HostArray:
+        """The powers of an element of which all others are powers, in their order; empty if there is none."""
+        if self._cycle is None:
+            powers = np.zeros(0, np.int64)
+            for a in range(self.order):
+                row, seen, at = self.table[:, a], [self.identity], int(self.table[self.identity, a])
+                while at != self.identity:
+                    seen.append(at)
+                    at = int(row[at])
+                if len(seen) == self.order:
+                    powers = np.array(seen, np.int64)
+                    break
+            self._cycle = _read_only(powers)
+        return self._cycle
 
     def __repr__(self) -> str:
         return f"<fastdl.group.Group of order {self.order}>"
@@ -197,7 +222,7 @@ class Group:
         group.order = len(table)
         group.identity = _identity("group.Group", table)
         group.inverse = _inverses("group.Group", table, group.identity)
-        group.permutations = None
+        group.permutations = group._quotient = group._cycle = None
         return group
 
 

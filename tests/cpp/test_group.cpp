@@ -11,7 +11,7 @@
 #include "check.hpp"
 #include "core/isa.hpp"
 #include "core/threads.hpp"
-#include "fastdl/fastdl.h"
+#include "fastdl/group.hpp"
 #include "group/bodies.hpp"
 
 #define TEST_LEVEL(level)                                                                                     \
