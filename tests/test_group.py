@@ -287,6 +287,14 @@ class TestArrays:
             for first, other in zip(results[0], others, strict=True):
                 np.testing.assert_array_equal(first, other)
 
+    def test_batches(self, native_level, dtype, rng, name):
+        """By orbits an image has the same bits whatever the others are."""
+        x, w, bias = cases.draw(rng, (3, 5, 7, 20, 20, 3, 1, 1), name, False, dtype)
+        y = group.conv2d(x, w, bias, group=name, padding=1, algorithm="orbit")
+        for image in range(3):
+            alone = group.conv2d(x[image : image + 1], w, bias, group=name, padding=1, algorithm="orbit")
+            np.testing.assert_array_equal(alone[0], y[image])
+
     def test_not_finite(self, level, dtype, rng, name):
         """NaN stays within the windows that see it."""
         x, w, _ = cases.draw(rng, (1, 2, 3, 12, 12, 3, 1, 1), name, False, dtype)

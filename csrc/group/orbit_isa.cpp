@@ -48,11 +48,11 @@ class OrbitLayer {
                          double(layer_.in_channels * orbits_.count) * double(sizeof Form::terms / sizeof(Term));
     const int threads = flops < 2e6 ? 1 : core::thread_count();
     pack_filters(threads);
-    // The columns of all numbers of the form take about the L2 cache, of which each product reads a fifth or less. (Zen
-    // 3, 512 KB, 32 channels of 32 x 32: 73 and 70 GF/s for p4 and p4m with 128 columns, 61 to 68 with 64, 65 and 50
-    // with 32 and stretches twice as long; the plain matrix product has 88.)
-    const Index depth = channels_ * orbits_.count;
-    Index most = core::l2_bytes() / Index(sizeof(T)) / (depth * Form::right) / S::columns * S::columns;
+    // The columns of all numbers of the form, and their sums, take about the L2 cache, of which each product reads a
+    // fifth or less. (Zen 3, 512 KB, 32 channels of 32 x 32: 73 and 70 GF/s for p4 and p4m with 128 columns, 61 to 68
+    // with 64, 65 and 50 with 32 and stretches twice as long; the plain matrix product has 88.)
+    const Index depth = channels_ * orbits_.count, numbers = depth * Form::right + Form::sums * layer_.out_channels;
+    Index most = core::l2_bytes() * 5 / 4 / Index(sizeof(T)) / numbers / S::columns * S::columns;
     most = most < S::columns ? S::columns : at_most(most, most_columns);
     if (threads > 1) {
       const Index enough = layer_.batch * layer_.pixels() / (4 * threads);
