@@ -164,21 +164,27 @@ Index expanded_size(const Layer& layer) {
   return layer.out_channels * layer.elements() * layer.in_channels * layer.planes() * layer.taps();
 }
 
-// Whether the layer is quicker by orbits than by the plain convolution with expanded filters, measured on Zen 3
-// (docs/group.md). Winograd's algorithm, which the latter has for 3 x 3 filters, needs about |G|^2 9 / 3.6 products in
-// the terms of the orbits' own: 9 times 2 for p2 and pm, 5 for p4 and 12 for p4m. For p4 the two come close, and on
-// small images its tiles are not full. A layer that lifts has orbits smaller than the group for 3 x 3 filters.
-bool orbits_pay(const Layer& layer) {
+// Whether a layer, or its weight gradient, is quicker by orbits than by the plain convolution with expanded filters, as
+// measured on Zen 3 (docs/group.md). With few output channels, gathering the orbits takes longer than their products.
+// Winograd's algorithm, which the plain convolution has for 3 x 3 filters, costs about |G|^2 9 / 3.6 products where
+// orbits take 9 times 2 for p2 and pm, 5 for p4 and 12 for p4m: the less the smaller the image, whose tiles it does not
+// fill. A layer that lifts has orbits smaller than the group for 3 x 3 filters.
+bool orbits_pay(const Layer& layer, bool weights) {
   if (layer.lift) return layer.k > 3;
-  const Index channels = layer.in_channels * layer.elements();
-  const bool winograd = layer.k == 3 && layer.stride[0] == 1 && layer.stride[1] == 1 && channels >= 16;
-  if (layer.group == Planar::p4m || !winograd) return true;
-  return layer.group == Planar::p4 && (layer.in_channels < 16 || layer.pixels() < 576);
+  const bool p4 = layer.group == Planar::p4, p4m = layer.group == Planar::p4m;
+  const Index least = p4m ? 2 : p4 ? (weights ? 2 : 4) : (weights ? 4 : 8);
+  if (layer.out_channels < least) return false;
+  const bool winograd =
+      layer.k == 3 && layer.stride[0] == 1 && layer.stride[1] == 1 && layer.in_channels * layer.elements() >= 16;
+  const bool small = layer.pixels() < 576;
+  if (p4m || !winograd) return true;
+  if (p4) return weights || layer.in_channels < 16 || small;
+  return weights ? layer.in_channels <= 8 : layer.in_channels <= 16 && small;
 }
 
-bool uses_orbits(const Layer& layer, fastdl_group_algorithm algorithm) {
+bool uses_orbits(const Layer& layer, fastdl_group_algorithm algorithm, bool weights = false) {
   return layer.in_channels > 0 &&
-         (algorithm == FASTDL_GROUP_ORBIT || (algorithm == FASTDL_GROUP_AUTO && orbits_pay(layer)));
+         (algorithm == FASTDL_GROUP_ORBIT || (algorithm == FASTDL_GROUP_AUTO && orbits_pay(layer, weights)));
 }
 
 template <class T>
@@ -303,7 +309,7 @@ void compute_weight(const fastdl_group_shape* shape, fastdl_group_algorithm algo
     return;
   }
   const Maps<const T> x = maps_of(name, layer, data, strides);
-  if (uses_orbits(layer, algorithm)) {
+  if (uses_orbits(layer, algorithm, true)) {
     FASTDL_DISPATCH(orbit_weights(layer, x, grad, dw));
     return;
   }
