@@ -61,6 +61,13 @@ class TestAgainstTheFormula:
                 expected = cases.layer(x, w, bias, name, 1, 1, lift)
                 np.testing.assert_array_equal(found, expected.astype(dtype))
 
+    def test_images_without_pixels(self, level, dtype, rng, name, lift):
+        x, w, bias = cases.draw(rng, (1, 2, 3, 0, 0, 3, 1, 2), name, lift, dtype)
+        for algorithm in ALGORITHMS:
+            found = forward(lift)(x, w, bias, group=name, padding=2, algorithm=algorithm)
+            expected = np.broadcast_to(bias[:, None, None, None], (1, 3, cases.order(name), 2, 2))
+            np.testing.assert_array_equal(found, expected)
+
     def test_expanded_filters(self, level, dtype, rng, name, lift):
         shape = (2, 3, 4, 7, 7, 3, 1, 1)
         x, w, _ = cases.draw(rng, shape, name, lift, dtype)

@@ -59,7 +59,7 @@ def _forward(
     filters = expand_filters(w, group, lift)
     if bias is not None:
         bias = xp.reshape(xp.stack([bias] * order, axis=1), (-1,))
-    maps = x if lift else xp.reshape(x, (x.shape[0], -1 if x.shape[0] else x.shape[1] * order, *x.shape[-2:]))
+    maps = x if lift else _flat(x)
     y = conv.conv(maps, filters, bias, stride, lower, upper, (1, 1), 1, "zeros", activation, "auto")
     return xp.reshape(y, (x.shape[0], w.shape[0], order, *y.shape[-2:]))
 
