@@ -261,6 +261,7 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
     },
     "hebbian.hopfield_recall": (_rival("numpy", numpy_recall),),
     **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
+    **{f"group.{name}": _torch_layouts(f"group_{name}") for name in ("conv2d", "conv2d_input", "conv2d_weight")},
     "conv.convolve": (
         _rival("scipy", partial(scipy_signal, "convolve")),
         _rival("scipy oaconvolve", partial(scipy_signal, "oaconvolve")),

@@ -292,6 +292,52 @@ def conv2d_weight(layout: str, x, weight_size, grad, stride, padding, groups) ->
     return _conv2d_backward(1, maps, filters, gradient, stride, padding, groups)
 
 
+# ---- group convolutions: plain ones with filters that were expanded beforehand ----
+def group_conv2d(layout: str, x, w, group, stride, padding) -> Call:
+    from cases.group_formulas import expanded
+
+    flat = x.reshape(x.shape[0], -1, *x.shape[3:])
+    call, elements = conv2d(layout, flat, expanded(w, group), stride, padding, 1), w.shape[2]
+    return lambda: call().unflatten(1, (-1, elements))
+
+
+def group_conv2d_input(layout: str, input_size, w, grad, group, stride, padding) -> Call:
+    from cases.group_formulas import expanded
+
+    n, channels, elements, *size = input_size
+    flat = grad.reshape(n, -1, *grad.shape[3:])
+    call = conv2d_input(layout, (n, channels * elements, *size), expanded(w, group), flat, stride, padding, 1)
+    return lambda: call().unflatten(1, (-1, elements))
+
+
+def _posed(w: Any, group: str, s: int) -> Any:
+    import torch
+
+    turns = 2 * s if group == "p2" else 0 if group == "pm" else s % 4
+    flips = s if group == "pm" else s // 4 if group == "p4m" else 0
+    w = torch.rot90(w, turns, (-2, -1))
+    return w.flip(-2) if flips else w
+
+
+def group_conv2d_weight(layout: str, x, weight_size, grad, group, stride, padding) -> Call:
+    """Give the gradient for the expanded filters, and of it the one for those that were expanded."""
+    from cases.group import QUOTIENTS
+
+    outputs, inputs, elements, k, _ = weight_size
+    maps, slopes = (array.reshape(array.shape[0], -1, *array.shape[3:]) for array in (x, grad))
+    call = conv2d_weight(layout, maps, (outputs * elements, inputs * elements, k, k), slopes, stride, padding, 1)
+
+    def gradient() -> Any:
+        plain = call().reshape(outputs, elements, inputs, elements, k, k)
+        total = 0
+        for s, quotient in enumerate(QUOTIENTS[group]):
+            products = np.argsort(quotient).tolist()  # s⁻¹t = u where t = su
+            total = total + _posed(plain[:, s][:, :, products], group, quotient[0])
+        return total
+
+    return gradient
+
+
 # ---- Hebbian rules: the loop over samples, and all of them together ----
 def _decay(rule: str, S: Any) -> Any:
     return S if rule == "subspace" else S.tril()

@@ -137,6 +137,40 @@ def test_lenet_gradients_are_differences():
                 assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slopes[place], abs=1e-8)
 
 
+def test_rotated_digits(tmp_path, capsys):
+    result = load("rotated_digits").main(tmp_path)
+    group, plain = result["p4"], result["plain"]
+    # The scores are the same at all quarter turns, to rounding: at most a tie may be broken otherwise.
+    assert max(abs(group[angle] - group[0]) for angle in (90, 180, 270)) <= 1 / 360 + 1e-12
+    assert group[0] > 0.85 and plain[0] > 0.9
+    assert all(plain[angle] < group[angle] - 0.3 for angle in (90, 180, 270))
+    assert (tmp_path / "rotated_digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_rotated_digits_gradients_are_differences():
+    example = load("rotated_digits")
+    rng = np.random.default_rng(0)
+    images, labels = rng.standard_normal((3, 1, 5, 5)), np.array([2, 0, 1])
+    for kind in ("p4", "plain"):
+        network = example.Network(kind, rng, (1, 2, 2, 3), np.float64)
+        for _, bias in network.parameters:
+            bias += rng.uniform(0.1, 0.2, bias.shape)  # without it, what sees only zeros is at the bend of the ReLU
+        _, gradients = network.loss_and_gradients(images, labels)
+        step = 1e-6
+        for layer, gradient in zip(network.parameters, gradients, strict=True):
+            for array, slopes in zip(layer, gradient, strict=True):
+                assert slopes.shape == array.shape
+                for place in list(np.ndindex(array.shape))[::3]:
+                    kept, losses = array[place], []
+                    for moved in (kept + step, kept - step):
+                        array[place] = moved
+                        losses.append(network.loss_and_gradients(images, labels)[0])
+                    array[place] = kept
+                    # As for the network above: differences are known to some 1e-9.
+                    assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slopes[place], abs=1e-8)
+
+
 def test_hebbian_convergence(tmp_path, capsys):
     result = load("hebbian_convergence").main(tmp_path)
     assert result["oja"] < 5 and result["subspace"] < 10 and result["sanger"] < 15  # degrees

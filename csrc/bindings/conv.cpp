@@ -6,13 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bindings.hpp"
+#include "bindings/arrays.hpp"
 
 namespace fastdl::bindings {
 namespace {
-
-using Sizes = std::vector<std::int64_t>;
-using Optional = std::optional<py::array>;
 
 // The functions of the C interface in each type.
 template <class T>
@@ -34,69 +31,6 @@ struct C;
   };
 FASTDL_C_FUNCTIONS(float, f32)
 FASTDL_C_FUNCTIONS(double, f64)
-
-template <class T>
-void check_type(const py::array& array, const char* name) {
-  if (!py::isinstance<py::array_t<T>>(array))
-    throw py::type_error(std::string(name) + ": expected " + (sizeof(T) == 4 ? "float32" : "float64") +
-                         " like the first array, got " + std::string(py::str(array.dtype())));
-  check_aligned<T>(array, name);
-}
-
-// An array read as contiguous: itself, or a copy that lives as long as this object.
-template <class T>
-class Contiguous {
- public:
-  Contiguous(const py::array& array, const char* name) {
-    check_type<T>(array, name);
-    kept_ = py::array_t<T, py::array::c_style>::ensure(array);
-    if (!kept_) throw py::error_already_set();
-  }
-  const T* data() const { return kept_.data(); }
-  std::int64_t shape(int axis) const { return kept_.shape(axis); }
-  py::ssize_t ndim() const { return kept_.ndim(); }
-  std::string described() const { return bindings::described(kept_); }
-
- private:
-  py::array_t<T, py::array::c_style> kept_;
-};
-
-// An array written as contiguous: itself, or a buffer that finish() copies to it.
-template <class T>
-class Result {
- public:
-  Result(const py::array& array, const char* name) : array_(array) {
-    check_type<T>(array, name);
-    if (!array.writeable())
-      throw py::value_error(std::string(name) + ": expected a writable array, got a read-only one");
-    const bool direct = array.flags() & py::array::c_style;
-    buffer_ = direct ? array : py::array(py::array_t<T>(Sizes(array.shape(), array.shape() + array.ndim())));
-  }
-  T* data() { return static_cast<T*>(const_cast<void*>(buffer_.data())); }
-  void finish() {
-    if (!buffer_.is(array_)) array_[py::ellipsis()] = buffer_;
-  }
-
- private:
-  py::array array_, buffer_;
-};
-
-// x as it lies: its strides in elements.
-template <class T>
-struct Strided {
-  const T* data;
-  Sizes strides;
-
-  Strided(const py::array& x, const char* name) : data(static_cast<const T*>(x.data())) {
-    check_type<T>(x, name);
-    for (int axis = 0; axis < x.ndim(); ++axis) {
-      const py::ssize_t bytes = x.shape(axis) > 1 ? x.strides(axis) : 0;
-      if (bytes % py::ssize_t(sizeof(T)) != 0)
-        throw py::value_error(std::string(name) + ": expected strides of whole elements, got " + std::to_string(bytes));
-      strides.push_back(bytes / py::ssize_t(sizeof(T)));
-    }
-  }
-};
 
 void copy_sizes(const Sizes& from, std::int64_t* to, int rank, const char* name) {
   if (int(from.size()) != rank)
@@ -144,23 +78,6 @@ const T* bias_of(const std::optional<Contiguous<T>>& bias, std::int64_t channels
   if (bias->ndim() != 1 || bias->shape(0) != channels)
     throw py::value_error("bias: expected " + std::to_string(channels) + " numbers, got " + bias->described());
   return bias->data();
-}
-
-template <class T>
-std::optional<Contiguous<T>> optional(const Optional& array, const char* name) {
-  if (!array) return std::nullopt;
-  return Contiguous<T>(*array, name);
-}
-
-template <class Enum>
-Enum chosen(const char* name, const std::string& value, std::initializer_list<std::pair<const char*, Enum>> list) {
-  std::string names;
-  for (const auto& [key, found] : list) {
-    if (value == key) return found;
-    names += names.empty() ? "" : ", ";
-    names += key;
-  }
-  throw py::value_error(std::string(name) + ": expected one of " + names + ", got " + value);
 }
 
 fastdl_conv_algorithm algorithm_of(const std::string& name) {
@@ -211,12 +128,7 @@ void conv(const py::array& x, const py::array& w, const Optional& bias, const Si
                                             {"circular", FASTDL_CIRCULAR},
                                             {"reflect", FASTDL_REFLECT},
                                             {"replicate", FASTDL_REPLICATE}});
-  const auto activation = chosen<fastdl_activation>("activation", name.value_or("none"),
-                                                    {{"none", FASTDL_NO_ACTIVATION},
-                                                     {"relu", FASTDL_RELU},
-                                                     {"leaky_relu", FASTDL_LEAKY_RELU},
-                                                     {"sigmoid", FASTDL_SIGMOID_ACTIVATION},
-                                                     {"tanh", FASTDL_TANH}});
+  const auto activation = activation_of(name);
   const Strided<T> images(x, "x");
   const auto offsets = optional<T>(bias, "bias");
   const T* offset = bias_of(offsets, shape.out_channels);

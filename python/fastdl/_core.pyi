@@ -205,6 +205,53 @@ class _Conv(ModuleType):
 
 conv: _Conv
 
+class _Group(ModuleType):
+    @staticmethod
+    def conv2d(
+        x: _Floats,
+        w: _Floats,
+        bias: _Floats | None,
+        group: str,
+        stride: _Sizes,
+        lower: _Sizes,
+        upper: _Sizes,
+        activation: str | None,
+        algorithm: str,
+        out: _Floats,
+    ) -> None: ...
+    @staticmethod
+    def conv2d_input(
+        w: _Floats, grad: _Floats, group: str, stride: _Sizes, lower: _Sizes, algorithm: str, out: _Floats
+    ) -> None: ...
+    @staticmethod
+    def conv2d_weight(
+        x: _Floats, grad: _Floats, group: str, stride: _Sizes, lower: _Sizes, algorithm: str, out: _Floats
+    ) -> None: ...
+
+    lift_conv2d = conv2d
+    lift_conv2d_input = conv2d_input
+    lift_conv2d_weight = conv2d_weight
+    @staticmethod
+    def expand_filters(w: _Floats, group: str, lift: bool, out: _Floats) -> None: ...
+    @staticmethod
+    def pool(x: _Floats, mode: str, out: _Floats) -> None: ...
+    @staticmethod
+    def convolve(f: _Floats, h: _Floats, quotient: _Places, out: _Floats) -> None: ...
+    @staticmethod
+    def signature(
+        x: _Floats,
+        templates: _Floats,
+        permutations: _Places,
+        thresholds: NDArray[np.float64],
+        powers: _Sizes,
+        nonlinearity: str,
+        out: _Floats,
+    ) -> None: ...
+    @staticmethod
+    def orbit_regularizer(W: _Floats, sigma: float, gradient: _Floats) -> float: ...
+
+group: _Group
+
 class _Hebbian(ModuleType):
     @staticmethod
     def hebb(W: _Floats, X: _Floats, lr: _Floats, mode: str, algorithm: str, normalize: bool, out: _Floats) -> None: ...

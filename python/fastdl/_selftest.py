@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl import _dispatch, conv, gram, hebbian
+from fastdl import _dispatch, conv, gram, group, hebbian
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -78,6 +78,34 @@ _CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], 
     "correlate": (conv.correlate, ((33, 65), (5, 7)), 35),
 }
 
+# The same of layers on groups; both algorithms take their turn.
+_LAYERS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], int]] = {
+    "lift_conv2d": (lambda x, w: group.lift_conv2d(x, w, padding=1), ((2, 3, 9, 9), (5, 3, 3, 3)), 27),
+    "conv2d p4": (lambda x, w, b: group.conv2d(x, w, b, padding=1), ((2, 3, 4, 9, 9), (5, 3, 4, 3, 3), (5,)), 109),
+    "conv2d p4m": (
+        lambda x, w: group.conv2d(x, w, group="p4m", stride=2),
+        ((2, 3, 8, 9, 9), (5, 3, 8, 3, 3)),
+        216,
+    ),
+    "conv2d expand": (
+        lambda x, w: group.conv2d(x, w, padding=1, algorithm="expand"),
+        ((2, 8, 4, 9, 9), (5, 8, 4, 3, 3)),
+        288,
+    ),
+    "conv2d_input": (
+        lambda w, g: group.conv2d_input((2, 3, 4, 9, 9), w, g, padding=1),
+        ((5, 3, 4, 3, 3), (2, 5, 4, 9, 9)),
+        180,
+    ),
+    "conv2d_weight": (
+        lambda x, g: group.conv2d_weight(x, (5, 3, 4, 3, 3), g, padding=1),
+        ((2, 3, 4, 9, 9), (2, 5, 4, 9, 9)),
+        648,
+    ),
+    "pool": (lambda x: group.pool(x, "l2"), ((2, 3, 4, 9, 9),), 4),
+    "convolve": (lambda f, h: group.convolve(f, h, "p4m"), ((9, 8), (8,)), 8),
+}
+
 
 def _convolution(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], terms: int) -> Callable[..., Any]:
     """Check a convolution against the reference in float64."""
@@ -127,6 +155,7 @@ _CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
     *((f"gram.{name}", getattr(gram, name), _against_reference(name)) for name in KERNELS if name != "linear"),
     ("gram.matvec", _matvec, _row_sums),
     *((f"conv.{name}", check[0], _convolution(*check)) for name, check in _CONVOLUTIONS.items()),
+    *((f"group.{name}", check[0], _convolution(*check)) for name, check in _LAYERS.items()),
     *((f"hebbian.{name}", check[0], _learning(*check)) for name, check in _LEARNING.items()),
 )
 

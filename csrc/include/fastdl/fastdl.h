@@ -557,6 +557,117 @@ FASTDL_API fastdl_status fastdl_hebbian_dense_hopfield_f64(const fastdl_matrix_f
 FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f32(const fastdl_matrix_f32* P, const fastdl_matrix_f32* out);
 FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f64(const fastdl_matrix_f64* P, const fastdl_matrix_f64* out);
 
+/* ---- groups -----------------------------------------------------------------------------------------------------
+ * Layers that commute with the symmetries of the square grid. Element r of P4 turns by r quarters counter-clockwise,
+ * element 4f + r of P4M then flips the rows if f is 1; P2 has the half turn, PM the flip. A_s moves the pixels of a
+ * filter as s does.
+ *
+ *   out[n,o,s,p] = activation(bias[o] + sum over c, t, q of (A_s w[o,c,s^-1 t])[q] * x[n,c,t, stride*p + q - lower])
+ *
+ * or, with lift != 0, of images and filters without elements t: (A_s w[o,c])[q] * x[n,c, stride*p + q - lower].
+ * Channels are those of one element. All arrays are contiguous in the order of their axes, but that x may have strides.
+ */
+
+typedef enum fastdl_planar_group { FASTDL_P2 = 0, FASTDL_P4, FASTDL_PM, FASTDL_P4M } fastdl_planar_group;
+
+typedef struct fastdl_group_shape {
+  fastdl_planar_group group;
+  int lift;
+  int64_t batch, in_channels, out_channels;
+  int64_t in[2], out[2], kernel; /* filters are kernel x kernel */
+  int64_t stride[2], lower[2];   /* lower: the padding before the first position */
+} fastdl_group_shape;
+
+/* EXPAND is a plain convolution with the filters of all elements written out. ORBIT takes the sums over orbits apart by
+ * the representations of the group, which is exact and needs fewer multiplications. AUTO is the quicker one. */
+typedef enum fastdl_group_algorithm {
+  FASTDL_GROUP_AUTO = 0,
+  FASTDL_GROUP_EXPAND,
+  FASTDL_GROUP_ORBIT
+} fastdl_group_algorithm;
+
+/* x_strides: of batch, of channels and elements together, of rows and columns, in elements; NULL for contiguous. bias
+ * may be NULL. */
+FASTDL_API fastdl_status fastdl_group_conv_f32(const fastdl_group_shape* shape, fastdl_activation activation,
+                                               fastdl_group_algorithm algorithm, const float* x,
+                                               const int64_t* x_strides, const float* w, const float* bias, float* out);
+FASTDL_API fastdl_status fastdl_group_conv_f64(const fastdl_group_shape* shape, fastdl_activation activation,
+                                               fastdl_group_algorithm algorithm, const double* x,
+                                               const int64_t* x_strides, const double* w, const double* bias,
+                                               double* out);
+
+/* The gradients of the sum of grad * out, without bias and activation, for x and for w. */
+FASTDL_API fastdl_status fastdl_group_conv_input_f32(const fastdl_group_shape* shape, fastdl_group_algorithm algorithm,
+                                                     const float* w, const float* grad, float* dx);
+FASTDL_API fastdl_status fastdl_group_conv_input_f64(const fastdl_group_shape* shape, fastdl_group_algorithm algorithm,
+                                                     const double* w, const double* grad, double* dx);
+FASTDL_API fastdl_status fastdl_group_conv_weight_f32(const fastdl_group_shape* shape, fastdl_group_algorithm algorithm,
+                                                      const float* x, const int64_t* x_strides, const float* grad,
+                                                      float* dw);
+FASTDL_API fastdl_status fastdl_group_conv_weight_f64(const fastdl_group_shape* shape, fastdl_group_algorithm algorithm,
+                                                      const double* x, const int64_t* x_strides, const double* grad,
+                                                      double* dw);
+
+/* out[o,s,c,t] = A_s w[o,c,s^-1 t], or without t with lift != 0: filters of a plain convolution. */
+FASTDL_API fastdl_status fastdl_group_expand_f32(fastdl_planar_group group, int lift, int64_t out_channels,
+                                                 int64_t in_channels, int64_t kernel, const float* w, float* out);
+FASTDL_API fastdl_status fastdl_group_expand_f64(fastdl_planar_group group, int lift, int64_t out_channels,
+                                                 int64_t in_channels, int64_t kernel, const double* w, double* out);
+
+/* L2 is the root of the sum of squares. */
+typedef enum fastdl_group_pool {
+  FASTDL_GROUP_POOL_MAX = 0,
+  FASTDL_GROUP_POOL_MEAN,
+  FASTDL_GROUP_POOL_SUM,
+  FASTDL_GROUP_POOL_L2
+} fastdl_group_pool;
+
+/* out[i,p] of x[i,element,p]; NaN is larger than all. */
+FASTDL_API fastdl_status fastdl_group_pool_f32(const float* x, int64_t count, int64_t elements, int64_t pixels,
+                                               fastdl_group_pool mode, float* out);
+FASTDL_API fastdl_status fastdl_group_pool_f64(const double* x, int64_t count, int64_t elements, int64_t pixels,
+                                               fastdl_group_pool mode, double* out);
+
+/* out[i,u] = sum over w of f[i,w] * h[w^-1 u] on a finite group, quotient[w*order + u] = w^-1 u. */
+FASTDL_API fastdl_status fastdl_group_convolve_f32(const float* f, int64_t count, const float* h, int64_t order,
+                                                   const int64_t* quotient, float* out);
+FASTDL_API fastdl_status fastdl_group_convolve_f64(const double* f, int64_t count, const double* h, int64_t order,
+                                                   const int64_t* quotient, double* out);
+
+/* STEP: 1 from 0 on; CDF: 1 up to 0. */
+typedef enum fastdl_group_nonlinearity {
+  FASTDL_GROUP_STEP = 0,
+  FASTDL_GROUP_CDF,
+  FASTDL_GROUP_SIGMOID,
+  FASTDL_GROUP_TANH,
+  FASTDL_GROUP_RELU
+} fastdl_group_nonlinearity;
+
+typedef struct fastdl_group_measures {
+  const double* thresholds;
+  int64_t cuts;
+  const int64_t* powers;
+  int64_t moments;
+  fastdl_group_nonlinearity nonlinearity;
+} fastdl_group_measures;
+
+/* With z = <x_i, g t_j>, (g t)[f] = t[permutations[g*d + f]], out[i,j] is, one after the other, the sums over g of
+ * nonlinearity(z - threshold) for every threshold and of z^power for every power. x is samples x d, templates count x d
+ * and permutations order x d. No orbit is ever in memory. */
+FASTDL_API fastdl_status fastdl_group_signature_f32(const float* x, int64_t samples, const float* templates,
+                                                    int64_t count, int64_t d, const int64_t* permutations,
+                                                    int64_t order, const fastdl_group_measures* measures, float* out);
+FASTDL_API fastdl_status fastdl_group_signature_f64(const double* x, int64_t samples, const double* templates,
+                                                    int64_t count, int64_t d, const int64_t* permutations,
+                                                    int64_t order, const fastdl_group_measures* measures, double* out);
+
+/* The sum over i, j, k, l of (n [i=j] - 1) exp(-(G[k,i] - G[l,j])^2 / sigma^2), G = W' W, and its gradient for W, d x
+ * n, in n^4 steps. */
+FASTDL_API fastdl_status fastdl_group_regularizer_f32(const float* W, int64_t d, int64_t n, double sigma,
+                                                      float* gradient, double* value);
+FASTDL_API fastdl_status fastdl_group_regularizer_f64(const double* W, int64_t d, int64_t n, double sigma,
+                                                      double* gradient, double* value);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,483 @@
+"""Finite groups, functions on them, SE(2, N), and what does not change along orbits."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fastdl
+from cases import group as cases
+from fastdl import group
+from fastdl.group import Group
+
+
+class TestGroup:
+    def test_s3(self):
+        made = Group(cases.S3)
+        assert made.order == 6 and made.identity == 0 and not made.abelian
+        np.testing.assert_array_equal(made.inverse, [0, 1, 2, 3, 5, 4])
+        assert made.classes == [[0], [1, 2, 3], [4, 5]]
+        with pytest.raises(ValueError, match="read-only"):
+            made.table[0, 0] = 1
+
+    @pytest.mark.parametrize(
+        "made, order, classes",
+        [
+            (Group.cyclic(1), 1, 1),
+            (Group.cyclic(7), 7, 7),
+            (Group.dihedral(1), 2, 2),
+            (Group.dihedral(4), 8, 5),
+            (Group.dihedral(5), 10, 4),
+            (Group.symmetric(3), 6, 3),
+            (Group.symmetric(4), 24, 5),
+            (Group.generate([[1, 2, 3, 4, 0]]), 5, 5),
+            (Group.generate([[1, 2, 3, 0], [0, 3, 2, 1]]), 8, 5),
+            (Group.generate(np.zeros((0, 3), int)), 1, 1),
+        ],
+    )
+    def test_made(self, made, order, classes):
+        assert made.order == order and len(made.classes) == classes
+        again = Group(made.table)  # which checks all rules
+        assert again.identity == made.identity
+        np.testing.assert_array_equal(again.inverse, made.inverse)
+        if made.permutations is not None:
+            x = np.arange(made.permutations.shape[1]) * 10.0
+            for a, b in itertools.product(range(order), repeat=2):
+                both = x[made.permutations[b]][made.permutations[a]]
+                np.testing.assert_array_equal(both, x[made.permutations[made.table[a, b]]])
+
+    def test_planar_tables(self):
+        for name, quotient in cases.QUOTIENTS.items():
+            made = fastdl._group_table.planar("test", name)
+            np.testing.assert_array_equal(made.quotient, quotient)
+        np.testing.assert_array_equal(fastdl._group_table.planar("", "p4m").group.inverse, [0, 3, 2, 1, 4, 5, 6, 7])
+        np.testing.assert_array_equal(fastdl._group_table.planar("", "p4m").group.table, Group.dihedral(4).table)
+
+    @pytest.mark.parametrize(
+        "table, error, message",
+        [
+            ([[0, 1], [1, 2]], ValueError, r"expected products from 0 to 1 \(closure\), got 2 for \(1, 1\)"),
+            ([[0, 1, 2]], ValueError, r"expected a square table .* got shape \(1, 3\)"),
+            ([[0.0, 1.0], [1.0, 0.0]], TypeError, "expected table to be integers, got list of float64"),
+            ([], ValueError, "expected a square table of at least one element"),
+            ([[1, 1], [0, 0]], ValueError, "expected an identity"),
+            ([[0, 1, 2], [1, 0, 1], [2, 1, 0]], ValueError, r"triple \(1, 1, 2\)"),
+            ([[0, 1], [1, 1]], ValueError, "expected an inverse of every element, got none of 1"),
+            ([[0, 1], [1]], ValueError, "expected table to be a rectangle of integers"),
+        ],
+    )
+    def test_not_a_group(self, table, error, message):
+        with pytest.raises(error, match=r"^\[group\.Group\] .*" + message):
+            Group(table)
+
+    def test_failing_triples_are_named(self, rng):
+        """A latin square with an identity that is no group: the triple in the message fails."""
+        loop = [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]]
+        with pytest.raises(ValueError, match="for the triple") as caught:
+            Group(loop)
+        a, b, c = (int(i) for i in str(caught.value).rpartition("(")[2].rstrip(")").split(","))
+        assert loop[loop[a][b]][c] != loop[a][loop[b][c]]
+
+    def test_large_tables_are_quick(self):
+        assert Group(Group.cyclic(1000).table).order == 1000
+
+    @pytest.mark.parametrize(
+        "call, message",
+        [
+            (lambda: Group.cyclic(0), r"\[group.Group.cyclic\] expected n to be a whole number from 1"),
+            (lambda: Group.symmetric(8), "expected n of at most 7"),
+            (
+                lambda: Group.generate([[0, 0]]),
+                "expected every row of generators to permute 0 to 1, got otherwise in row 0",
+            ),
+        ],
+    )
+    def test_bad_makers(self, call, message):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+    def test_order_of_escnn(self):
+        """There, element (m, k) is r^k f^m with f the flip of the columns: the same maps of the plane."""
+        image = np.arange(9.0).reshape(3, 3)
+        for name in cases.GROUPS:
+            order = group.escnn_order(name)
+            for i in range(cases.order(name)):
+                m, k = divmod(int(order[i]), 4) if name == "p4m" else (0, int(order[i]))
+                if name == "pm":
+                    expected = image[::-1] if k else image
+                else:
+                    flipped = image[:, ::-1] if m else image
+                    expected = np.rot90(flipped, 2 * k if name == "p2" else k)
+                np.testing.assert_array_equal(cases.pose(image, name, i), expected)
+
+
+def naive(f, h, made):
+    """The sum over v of f(u v⁻¹) h(v), element by element."""
+    result = np.zeros(np.broadcast_shapes(f.shape, h.shape))
+    for u in range(made.order):
+        for v in range(made.order):
+            result[..., u] += f[..., made.table[u, made.inverse[v]]].astype(float) * h[..., v]
+    return result
+
+
+class TestConvolve:
+    @pytest.mark.parametrize(
+        "made",
+        [Group.cyclic(1), Group.cyclic(6), Group.dihedral(5), Group(cases.S3), Group.symmetric(4), Group.cyclic(97)],
+    )
+    def test_against_the_sum(self, level, dtype, rng, made):
+        for first, second in [
+            ((), ()),
+            ((5,), ()),
+            ((3, 1), (1, 4)),
+            ((2,), (2,)),
+            ((0,), ()),
+            ((), (3,)),
+            ((70,), ()),
+        ]:
+            f = rng.standard_normal((*first, made.order)).astype(dtype)
+            h = rng.standard_normal((*second, made.order)).astype(dtype)
+            found = group.convolve(f, h, made)
+            expected = naive(f, h, made)
+            assert found.shape == expected.shape and found.dtype == dtype
+            bound = (made.order + 4) * np.finfo(dtype).eps * naive(abs(f), abs(h), made)
+            assert (np.abs(found - expected) <= bound).all()
+
+    def test_identities(self, level, rng):
+        made = Group.symmetric(4)
+        f, g, h = rng.standard_normal((3, made.order))
+        impulse = np.eye(made.order)[made.identity]
+        np.testing.assert_allclose(group.convolve(f, impulse, made), f, atol=1e-14)
+        np.testing.assert_allclose(group.convolve(impulse, f, made), f, atol=1e-14)
+        left = group.convolve(group.convolve(f, g, made), h, made)
+        np.testing.assert_allclose(left, group.convolve(f, group.convolve(g, h, made), made), atol=1e-10)
+        # Shifts from the left go through: (L_a f) * h = L_a (f * h).
+        a = 7
+        shift = made.table[made.inverse[a]]
+        np.testing.assert_allclose(group.convolve(f[shift], h, made), group.convolve(f, h, made)[shift], atol=1e-12)
+        cycle = Group.cyclic(12)
+        f, h = rng.standard_normal((2, 12))
+        expected = np.fft.ifft(np.fft.fft(f) * np.fft.fft(h)).real
+        np.testing.assert_allclose(group.convolve(f, h, cycle), expected, atol=1e-12)
+
+    def test_around_a_long_cycle(self, level, dtype, rng):
+        """A cyclic group by transforms, its elements in any order."""
+        names = rng.permutation(300)
+        table = np.empty((300, 300), int)
+        table[np.ix_(names, names)] = names[(np.arange(300)[:, None] + np.arange(300)) % 300]
+        made = Group(table)
+        f, h = rng.standard_normal((2, 300)).astype(dtype)
+        found = group.convolve(f, h[None], made)
+        expected = np.empty((1, 300))
+        spectrum = np.fft.fft(f[names].astype(float)) * np.fft.fft(h[names].astype(float))
+        expected[0, names] = np.fft.ifft(spectrum).real
+        assert found.dtype == dtype and found.shape == (1, 300)
+        assert np.abs(found - expected).max() <= 64 * np.finfo(dtype).eps * np.abs(f).max() * np.abs(h).sum()
+
+    def test_names_and_tables(self, level, rng):
+        f, h = rng.standard_normal((2, 8))
+        expected = group.convolve(f, h, Group.dihedral(4))
+        np.testing.assert_array_equal(group.convolve(f, h, "p4m"), expected)
+        np.testing.assert_array_equal(group.convolve(f, h, Group.dihedral(4).table), expected)
+
+    def test_bad_input(self, level):
+        for call, error, message in [
+            (lambda: group.convolve(np.ones(3), np.ones(4), "p4"), ValueError, "expected f with the 4 elements"),
+            (lambda: group.convolve(np.ones(4), np.ones((4, 2)), "p4"), ValueError, "expected h with the 4 elements"),
+            (lambda: group.convolve(np.ones((2, 4)), np.ones((3, 4)), "p4"), ValueError, "shapes that broadcast"),
+            (lambda: group.convolve(np.ones(4), np.ones(4), "p6"), ValueError, "expected group to be one of"),
+            (lambda: group.convolve(np.ones(4), np.ones(4), 4), TypeError, "expected group to be a Group, a table or"),
+        ]:
+            with pytest.raises(error, match=r"^\[group\.convolve\] .*" + message):
+                call()
+
+
+def orbit_products(x, t, orders):
+    return np.einsum("nd,gkd->nkg", x.astype(float), t.astype(float)[:, orders].transpose(1, 0, 2))
+
+
+NONLINEAR = {
+    "step": lambda z: (z >= 0).astype(float),
+    "cdf": lambda z: (z <= 0).astype(float),
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "tanh": np.tanh,
+    "relu": lambda z: np.maximum(z, 0),
+}
+
+
+class TestSignature:
+    @pytest.mark.parametrize("name", list(NONLINEAR))
+    def test_against_the_sum(self, level, dtype, rng, name):
+        for n, m, d in [(1, 1, 1), (3, 2, 5), (7, 19, 12), (50, 5, 9), (2, 130, 6)]:
+            orders = cases.rotations_and_flips(d)
+            # Whole numbers, so that no product lies near a threshold but on neither side of it.
+            x = rng.integers(-4, 5, (n, d)).astype(dtype)
+            t = rng.integers(-4, 5, (m, d)).astype(dtype)
+            cuts = [-3.5, 0.0, 2.5]
+            products = orbit_products(x, t, orders)
+            found = group.signature(x, t, orders, thresholds=cuts, moments=[0, 1, 2, 3], nonlinearity=name)
+            parts = [NONLINEAR[name](products - b).sum(-1) for b in cuts]
+            parts += [(products**p).sum(-1) for p in (0, 1, 2, 3)]
+            expected = np.stack(parts, axis=-1)
+            assert found.shape == (n, m, 7) and found.dtype == dtype
+            sizes = np.stack(
+                [*([np.abs(products).sum(-1) + len(orders)] * 3), *[(np.abs(products) ** p).sum(-1) for p in range(4)]],
+                -1,
+            )
+            assert (np.abs(found - expected) <= (len(orders) + 16) * np.finfo(dtype).eps * sizes).all(), (n, m, d)
+
+    def test_invariance(self, level, rng):
+        orders = cases.rotations_and_flips(10)
+        x, t = rng.standard_normal((4, 10)), rng.standard_normal((3, 10))
+        before = group.signature(x, t, orders, [0.1, -0.3], [2], "sigmoid")
+        for order in orders:
+            np.testing.assert_allclose(
+                group.signature(x[:, order], t, orders, [0.1, -0.3], [2], "sigmoid"), before, atol=1e-12
+            )
+
+    def test_defaults_and_empty(self, level, rng):
+        orders = cases.rotations_and_flips(4)
+        x, t = rng.standard_normal((3, 4)), rng.standard_normal((2, 4))
+        np.testing.assert_array_equal(group.signature(x, t, orders), group.signature(x, t, orders, thresholds=[0.0]))
+        assert group.signature(x, t[:0], orders).shape == (3, 0, 1)
+        assert group.signature(x[:0], t, orders).shape == (0, 2, 1)
+        assert group.signature(x, t, orders, thresholds=[]).shape == (3, 2, 0)
+        assert not group.signature(x, t, orders[:0], [0.0], [1]).any()
+
+    def test_large_groups(self, native, rng):
+        """10^4 elements and 10^3 templates, in memory that does not hold the orbits (640 MB)."""
+        d = 16
+        orders = np.argsort(rng.random((10_000, d)), axis=1)
+        x, t = rng.standard_normal((2, d)).astype(np.float32), rng.standard_normal((1000, d)).astype(np.float32)
+        found = group.signature(x, t, orders, thresholds=[0.0, 1.0], nonlinearity="sigmoid")
+        some = [0, 17, 999]
+        expected = NONLINEAR["sigmoid"](orbit_products(x, t[some], orders)[..., None] - [0.0, 1.0]).sum(2)
+        np.testing.assert_allclose(found[:, some], expected, rtol=1e-4)
+
+    def test_threads(self, native_level, dtype, rng, keep_threads):
+        orders = cases.rotations_and_flips(30)
+        x, t = rng.standard_normal((60, 30)).astype(dtype), rng.standard_normal((40, 30)).astype(dtype)
+        results = []
+        for threads in (1, 2, 5):
+            fastdl.set_num_threads(threads)
+            results.append(group.signature(x, t, orders, [0.3], [2], "tanh"))
+        np.testing.assert_array_equal(results[0], results[1])
+        np.testing.assert_array_equal(results[0], results[2])
+        # Nor on the other samples.
+        np.testing.assert_array_equal(group.signature(x[7:9], t, orders, [0.3], [2], "tanh"), results[0][7:9])
+
+    def test_bad_input(self, level):
+        x, t, orders = np.ones((2, 3)), np.ones((1, 3)), [[0, 1, 2]]
+        for call, error, message in [
+            (lambda: group.signature(x[0], t, orders), ValueError, r"expected x of shape \(n, d\), got \(3,\)"),
+            (
+                lambda: group.signature(x, t[:, :2], orders),
+                ValueError,
+                r"expected templates of shape \(m, 3\), got \(1, 2\)",
+            ),
+            (lambda: group.signature(x, t, [[0, 1]]), ValueError, r"expected permutations of shape \(order, 3\)"),
+            (lambda: group.signature(x, t, [[0, 1, 1]]), ValueError, "got otherwise in row 0"),
+            (lambda: group.signature(x, t, [[0.0, 1, 2]]), TypeError, "expected permutations to be integers"),
+            (lambda: group.signature(x, t, orders, nonlinearity="gelu"), ValueError, "expected nonlinearity to be"),
+            (lambda: group.signature(x, t, orders, moments=[-1]), ValueError, "expected moments to be"),
+            (lambda: group.signature(x, t, orders, thresholds="a"), TypeError, "expected thresholds to be numbers"),
+            (
+                lambda: group.signature(x, t, orders, thresholds=[np.nan]),
+                ValueError,
+                "expected thresholds to be a list",
+            ),
+        ]:
+            with pytest.raises(error, match=r"^\[group\.signature\] .*" + message):
+                call()
+
+
+class TestOrbits:
+    def test_average(self, level, dtype, rng):
+        orders = cases.rotations_and_flips(7)
+        x = rng.standard_normal((2, 3, 7)).astype(dtype)
+        found = group.average(x, orders)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, np.broadcast_to(x.mean(-1, keepdims=True), x.shape), rtol=1e-5, atol=1e-6)
+        smooth = group.average(x, orders, lambda z: np.tanh(z[..., 0] - z[..., 1]))
+        expected = np.mean([np.tanh(x[..., o][..., 0] - x[..., o][..., 1]) for o in orders], axis=0)
+        np.testing.assert_allclose(smooth, expected, rtol=1e-5, atol=1e-6)
+
+    def test_gramian(self, level, dtype, rng):
+        """(WᵀW)_ij = ⟨t, g_i⁻¹ g_j t⟩, so every column is a permutation of the first."""
+        orders = cases.rotations_and_flips(6)
+        t = rng.standard_normal(6).astype(dtype)
+        found = group.orbit_gramian(t, orders)
+        W = t[orders].T.astype(float)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, W.T @ W, rtol=1e-5, atol=1e-5)
+        first = np.sort(found[:, 0])
+        for column in found.T:
+            np.testing.assert_allclose(np.sort(column), first, rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        "orders", [cases.rotations_and_flips(6)[:6], cases.rotations_and_flips(6)], ids=["C6", "D6"]
+    )
+    def test_regularizer_is_zero_on_orbits(self, level, rng, orders):
+        W = rng.standard_normal(6)[orders].T
+        value, gradient = group.orbit_regularizer(W, 0.5)
+        assert abs(value) <= 1e-9 and np.abs(gradient).max() <= 1e-9
+        moved = W + 0.1 * rng.standard_normal(W.shape)
+        assert group.orbit_regularizer(moved, 0.5)[0] > 1e-3
+
+    def test_regularizer(self, level, dtype, rng):
+        for d, n in [(1, 1), (3, 4), (5, 9), (4, 17)]:
+            W = rng.standard_normal((d, n)).astype(dtype)
+            value, gradient = group.orbit_regularizer(W, 1.3)
+            G = W.astype(float).T @ W.astype(float)
+            terms = np.exp(-((G[:, :, None, None] - G[None, None, :, :]) ** 2) / 1.3**2)  # k i l j
+            expected = n * np.einsum("kili->", terms) - terms.sum()
+            assert isinstance(value, float) and gradient.dtype == dtype
+            slack = 64 * np.finfo(dtype).eps * n**4
+            assert abs(value - expected) <= slack and value >= -slack
+            # The directional derivative of the float64 formula.
+            e = rng.standard_normal(W.shape)
+            dG = e.T @ W + W.T @ e
+            slopes = (
+                terms * (-2 / 1.3**2) * (G[:, :, None, None] - G[None, None]) * (dG[:, :, None, None] - dG[None, None])
+            )
+            expected = n * np.einsum("kili->", slopes) - slopes.sum()
+            assert abs((gradient * e).sum() - expected) <= 64 * np.finfo(dtype).eps * n * np.abs(slopes).sum() + 1e-12
+
+    def test_regularizer_empty_and_bad(self, level):
+        value, gradient = group.orbit_regularizer(np.ones((3, 0)), 1.0)
+        assert value == 0 and gradient.shape == (3, 0)
+        for call, error, message in [
+            (lambda: group.orbit_regularizer(np.ones(3), 1.0), ValueError, r"expected W of shape \(d, n\)"),
+            (lambda: group.orbit_regularizer(np.ones((3, 2)), 0), ValueError, "expected sigma to be a number above 0"),
+            (lambda: group.orbit_regularizer(np.ones((3, 2)), "a"), TypeError, "expected sigma"),
+        ]:
+            with pytest.raises(error, match=r"^\[group\.orbit_regularizer\] " + message):
+                call()
+
+    def test_learning_a_symmetry(self, level, rng):
+        """Descent on the regulariser from near an orbit comes closer to one."""
+        W = rng.standard_normal(4)[cases.rotations_and_flips(4)[:4]].T + 0.05 * rng.standard_normal((4, 4))
+        value, gradient = group.orbit_regularizer(W, 2.0)
+        start = value
+        for _ in range(300):
+            W = W - 1e-3 * gradient
+            value, gradient = group.orbit_regularizer(W, 2.0)
+        assert 0 <= value < 0.2 * start
+
+
+class TestSets:
+    def test_layer(self, level, dtype, rng):
+        x = rng.standard_normal((3, 5)).astype(dtype)
+        found = group.permutation_layer(x, 2.0, -0.5)
+        theta = 2 * np.eye(5) - 0.5 * np.ones((5, 5))
+        np.testing.assert_allclose(found, x @ theta, rtol=1e-5, atol=1e-5)
+        assert found.dtype == dtype
+        order = rng.permutation(5)
+        np.testing.assert_allclose(
+            group.permutation_layer(x[:, order], 2.0, -0.5), found[:, order], rtol=1e-5, atol=1e-5
+        )
+
+    def test_layer_with_matrices(self, level, dtype, rng):
+        x = rng.standard_normal((2, 5, 3)).astype(dtype)
+        lam, gam = rng.standard_normal((2, 3, 4)).astype(dtype)
+        found = group.permutation_layer(x, lam, gam)
+        np.testing.assert_allclose(found, x @ lam + x.sum(1, keepdims=True) @ gam, rtol=1e-4, atol=1e-4)
+
+    def test_pool(self, level, dtype, rng):
+        x = rng.standard_normal((2, 5, 3)).astype(dtype)
+        order = rng.permutation(5)
+        for mode in ("sum", "mean", "max"):
+            found = group.set_pool(x, mode)
+            np.testing.assert_allclose(found, getattr(x, mode)(axis=1), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(group.set_pool(x[:, order], mode), found, rtol=1e-5, atol=1e-6)
+
+    def test_graphs(self, level):
+        """Two drawings of one graph have the same signature under all permutations of its vertices."""
+        A1 = np.array([[int(c) for c in row] for row in ["01000", "10111", "01010", "01101", "01010"]], float)
+        A2 = np.array([[int(c) for c in row] for row in ["01100", "10111", "11010", "01100", "01000"]], float)
+        p = np.array([2, 1, 3, 4, 0])
+        np.testing.assert_array_equal(A2, A1[np.ix_(p, p)])
+        all_orders = np.array(list(itertools.permutations(range(5))))
+        pairs = (all_orders[:, :, None] * 5 + all_orders[:, None, :]).reshape(120, 25)
+        t = np.random.default_rng(1).standard_normal((3, 25))
+        first, second = group.signature(np.stack([A1.ravel(), A2.ravel()]), t, pairs, [0.2], [2, 3], "tanh")
+        np.testing.assert_allclose(first, second, atol=1e-10)
+
+    def test_bad_input(self, level):
+        x = np.ones((2, 3, 4))
+        for call, error, message in [
+            (lambda: group.permutation_layer(x, 1.0, np.ones((4, 4))), TypeError, "two numbers or two arrays"),
+            (
+                lambda: group.permutation_layer(x, np.ones((3, 4)), np.ones((3, 4))),
+                ValueError,
+                r"lam of shape \(C, C'\)",
+            ),
+            (lambda: group.permutation_layer(x, np.ones((4, 4)), np.ones((4, 3))), ValueError, "expected gam of shape"),
+            (lambda: group.set_pool(x, "l2"), ValueError, "expected mode to be"),
+            (lambda: group.set_pool(x[0, 0]), ValueError, "expected x of shape"),
+            (lambda: group.average(x, [[0, 1]]), ValueError, r"expected permutations of shape \(order, 4\)"),
+            (lambda: group.orbit_gramian(x, [[0]]), ValueError, r"expected t of shape \(d,\)"),
+        ]:
+            with pytest.raises(error, match=message):
+                call()
+
+
+class TestRotations:
+    @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+    def test_quarter_turns_are_those_of_p4(self, level, dtype, rng, interpolation):
+        """With 4 turns and filters that are 0 outside the disk, SE(2, 4) is p4."""
+        for k in (3, 5):
+            x, w, bias = cases.draw(rng, (2, 2, 3, 8, 8, k, 1, 1), "p4", False, dtype)
+            i = np.arange(k) - (k - 1) / 2
+            w = np.where(np.hypot(i[:, None], i[None, :]) <= k / 2, w, 0).astype(dtype)
+            options = {"padding": 1, "activation": "relu"}
+            found = group.se2_conv2d(x, w, bias, rotations=4, interpolation=interpolation, **options)
+            allowed = 2 * cases.tolerance(x, w, bias, "p4", 1, 1, False)
+            assert np.abs(found - group.conv2d(x, w, bias, **options)).max() <= allowed
+            found = group.se2_lift_conv2d(x[:, :, 0], w[:, :, 0], bias, rotations=4, interpolation=interpolation)
+            assert np.abs(found - group.lift_conv2d(x[:, :, 0], w[:, :, 0], bias)).max() <= allowed
+
+    def test_turned_filters_are_those_of_a_turned_function(self, level):
+        """A smooth bump off the middle: the filter turned by interpolation is the bump, turned."""
+        n = 8
+        up, right = np.mgrid[4:-5:-1, -4:5]
+
+        def bump(angle):
+            c, s = 1.5 * np.cos(angle), 1.5 * np.sin(angle)
+            return np.exp(-((right - c) ** 2 + (up - s) ** 2) / 4)
+
+        inside = np.hypot(up, right) <= 3.2
+        for interpolation, allowed in (("bilinear", 0.1), ("bicubic", 0.03)):
+            found = group.se2_filters(bump(0)[None, None], n, lift=True, interpolation=interpolation)
+            for s in range(n):
+                assert np.abs(found[s, 0] - bump(2 * np.pi * s / n))[inside].max() <= allowed
+
+    def test_quarter_turns_of_eight(self, level, rng):
+        """Among 8 turns the quarters are exact: the layer commutes with them."""
+        x, w = rng.standard_normal((1, 2, 8, 7, 7)), rng.standard_normal((3, 2, 8, 3, 3))
+        y = group.se2_conv2d(x, w, padding=1)
+        for quarter in range(4):
+
+            def turned(z, q=quarter):
+                return np.rot90(np.roll(z, 2 * q, axis=2), q, (-2, -1))
+
+            np.testing.assert_allclose(group.se2_conv2d(turned(x), w, padding=1), turned(y), atol=1e-12)
+
+    def test_bad_input(self, level):
+        x, w = np.ones((1, 2, 8, 5, 5)), np.ones((3, 2, 8, 3, 3))
+        for call, error, message in [
+            (
+                lambda: group.se2_conv2d(x, w, rotations=6),
+                ValueError,
+                r"\[group.se2_conv2d\] expected x of shape \(N, Cin, 6",
+            ),
+            (lambda: group.se2_conv2d(x, w[:, :, :4]), ValueError, r"expected w of shape \(Cout, Cin, 8, k, k\)"),
+            (lambda: group.se2_conv2d(x, w[..., :2]), ValueError, "expected square filters"),
+            (lambda: group.se2_conv2d(x, w[:, :1]), ValueError, "expected w with 2 input channels"),
+            (lambda: group.se2_conv2d(x, w, np.ones(2)), ValueError, "expected bias of shape"),
+            (lambda: group.se2_conv2d(x, w, rotations=0), ValueError, "expected rotations to be a whole number from 1"),
+            (lambda: group.se2_conv2d(x, w, interpolation="linear"), ValueError, "expected interpolation to be"),
+            (lambda: group.se2_lift_conv2d(x, w), ValueError, r"\[group.se2_lift_conv2d\] expected x of shape"),
+        ]:
+            with pytest.raises(error, match=message):
+                call()
