@@ -1,11 +1,11 @@
 """Compiled kernels for the mathematics of deep learning.
 
-Gram matrices, convolutions and Hebbian learning now; group convolutions and scattering follow the same pattern. Every
+Gram matrices, convolutions, Hebbian learning and scattering now; group convolutions follow the same pattern. Every
 function takes arrays of NumPy, PyTorch, CuPy or any library that speaks DLPack, and answers in the library it was
 asked in.
 """
 
-from fastdl import conv, gram, hebbian
+from fastdl import conv, gram, hebbian, scattering
 from fastdl._config import get_cmake_dir, get_include, get_num_threads, set_num_threads, show_config, threads
 from fastdl._dispatch import backend, get_backend
 from fastdl._version import __version__
@@ -20,6 +20,7 @@ __all__ = [
     "get_num_threads",
     "gram",
     "hebbian",
+    "scattering",
     "set_num_threads",
     "show_config",
     "threads",
