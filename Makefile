@@ -77,7 +77,7 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
 
-STATIC_TESTS := test_core test_engine test_math test_gram test_cntk test_statistics test_hebbian test_conv test_signal
+STATIC_TESTS := test_core test_engine test_math test_gram test_cntk test_statistics test_hebbian test_conv test_scattering test_signal
 test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the processor has them, else in a full emulator
 	$(BIN)/cmake -S . -B build/static -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUILD_SHARED_LIBS=OFF \
 	  -DCMAKE_EXE_LINKER_FLAGS=-static -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON

@@ -56,10 +56,14 @@ struct Tree {
       groups.push_back({level, std::int64_t(psi.size()), std::int64_t(psi_2.size()), spectra[spectra.size() - 2].data(),
                         channel.data(), spectra.back().data(), level_2.data(), channel_2.data()});
     }
-    plain = {height,   width,
-             place_y.data(), place_x.data(),
-             std::int64_t(levels.size()), std::int64_t(groups.size()),
-             channels, levels.data(),
+    plain = {height,
+             width,
+             place_y.data(),
+             place_x.data(),
+             std::int64_t(levels.size()),
+             std::int64_t(groups.size()),
+             channels,
+             levels.data(),
              groups.data()};
   }
 };
@@ -130,12 +134,97 @@ void define_plan(py::module_& module, const char* name) {
       .def("vjp", &vjp<T>, py::arg("x"), py::arg("grad"), py::arg("out"));
 }
 
+// Solid harmonic scattering. Filters come as arrays (scales, harmonics, voxels) of complex numbers.
+struct Volumes {
+  std::vector<py::array> filters;
+  std::vector<std::int64_t> harmonics;
+  std::vector<double> power;
+  fastdl_harmonic_shape shape;
+
+  Volumes(const std::vector<py::array>& filters_, const std::vector<std::int64_t>& size, std::int64_t order,
+          const std::vector<double>& power_)
+      : filters(filters_), power(power_) {
+    if (size.size() != 3 || filters.empty() || power.empty())
+      throw py::value_error("expected three sizes, filters and powers");
+    for (const py::array& filter : filters) {
+      if (filter.ndim() != 3 || filter.shape(0) != filters[0].shape(0) || !(filter.flags() & py::array::c_style) ||
+          filter.shape(2) != size[0] * size[1] * size[2])
+        throw py::value_error("expected filters of shape (scales, harmonics, voxels), got " + described(filter));
+      harmonics.push_back(filter.shape(1));
+    }
+    shape = {{size[0], size[1], size[2]},
+             filters[0].shape(0),
+             std::int64_t(filters.size()),
+             order,
+             std::int64_t(power.size()),
+             harmonics.data(),
+             power.data()};
+  }
+
+  std::int64_t voxels() const { return shape.size[0] * shape.size[1] * shape.size[2]; }
+  std::int64_t results() const {
+    const std::int64_t pairs = shape.order == 2 ? shape.scales * (shape.scales - 1) / 2 : 0;
+    return (shape.scales + pairs) * shape.degrees * shape.powers;
+  }
+  template <class T>
+  std::vector<const T*> spectra() const {
+    std::vector<const T*> pointers;
+    for (const py::array& filter : filters) {
+      if (filter.itemsize() != py::ssize_t(2 * sizeof(T)) || filter.dtype().kind() != 'c')
+        throw py::type_error("expected complex filters of the precision of x, got " + described(filter));
+      pointers.push_back(static_cast<const T*>(filter.data()));
+    }
+    return pointers;
+  }
+};
+
+template <class T>
+void harmonic(const py::array& x, const Volumes& volumes, const py::array& out) {
+  const auto spectra = volumes.spectra<T>();
+  const std::int64_t batch = x.size() / volumes.voxels();
+  const T* from = data_of<T>(x, batch, volumes.voxels(), "x");
+  T* to = room_of<T>(out, batch, volumes.results(), "out");
+  const py::gil_scoped_release release;
+  scattering::harmonic(volumes.shape, spectra.data(), from, batch, to);
+}
+
+template <class T>
+void harmonic_vjp(const py::array& x, const py::array& grad, const Volumes& volumes, const py::array& out) {
+  const auto spectra = volumes.spectra<T>();
+  const std::int64_t batch = x.size() / volumes.voxels();
+  const T* from = data_of<T>(x, batch, volumes.voxels(), "x");
+  const T* back = data_of<T>(grad, batch, volumes.results(), "grad");
+  T* to = room_of<T>(out, batch, volumes.voxels(), "out");
+  const py::gil_scoped_release release;
+  scattering::harmonic_vjp(volumes.shape, spectra.data(), from, back, batch, to);
+}
+
 }  // namespace
 
 void register_scattering(py::module_& module) {
   py::module_ scattering = module.def_submodule("scattering");
   define_plan<float>(scattering, "PlanF32");
   define_plan<double>(scattering, "PlanF64");
+  using Arrays = std::vector<py::array>;
+  using Sizes = std::vector<std::int64_t>;
+  using Powers = std::vector<double>;
+  scattering.def(
+      "harmonic",
+      [](const py::array& x, const Arrays& filters, const Sizes& size, std::int64_t order, const Powers& powers,
+         const py::array& out) {
+        const Volumes volumes(filters, size, order, powers);
+        in_type_of(x, [&](auto zero) { harmonic<decltype(zero)>(x, volumes, out); });
+      },
+      py::arg("x"), py::arg("filters"), py::arg("size"), py::arg("order"), py::arg("powers"), py::arg("out"));
+  scattering.def(
+      "harmonic_vjp",
+      [](const py::array& x, const py::array& grad, const Arrays& filters, const Sizes& size, std::int64_t order,
+         const Powers& powers, const py::array& out) {
+        const Volumes volumes(filters, size, order, powers);
+        in_type_of(x, [&](auto zero) { harmonic_vjp<decltype(zero)>(x, grad, volumes, out); });
+      },
+      py::arg("x"), py::arg("grad"), py::arg("filters"), py::arg("size"), py::arg("order"), py::arg("powers"),
+      py::arg("out"));
   // By the names of the public functions; `plan` is what fastdl.scattering makes of one of the above.
   for (const char* name : {"scattering1d", "scattering2d", "moments1d", "moments2d"})
     scattering.def(

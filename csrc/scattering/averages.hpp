@@ -10,24 +10,22 @@ namespace {
 // R averages at a time, so that each vector is loaded once for all of them where their terms are all the same.
 template <class T, int R>
 FASTDL_INLINE void average_rows(const Averages<T>& a, Index p, const T* in, Index stride, T* out, Index out_stride) {
-  constexpr int w = lanes<T>;
-  const T* taps[R];
-  for (int r = 0; r < R; ++r) taps[r] = a.taps + (p + r) * a.n;
   Vec<T> sum[R] = {};
-  for (Index i = 0; i < a.n; ++i) {
+  const T* taps = a.taps + p;
+  for (Index i = 0; i < a.n; ++i, taps += a.count) {
     const Vec<T> value = load(in + i * stride);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sum[r] = fma(value, broadcast(taps[r][i]), sum[r]);
+    for (int r = 0; r < R; ++r) sum[r] = fma(value, broadcast(taps[r]), sum[r]);
   }
   for (int r = 0; r < R; ++r) store(out + (p + r) * out_stride, sum[r]);
-  (void)w;
 }
 
 // Of vectors `stride` numbers apart, to such `out_stride` apart.
 template <class T>
 void average(const Averages<T>& a, const T* in, Index stride, T* out, Index out_stride) {
-  if (a.length == a.n) {  // every average is of all: a product with a dense matrix, count x n
+  if (a.length == a.n) {  // every average is of all: a product with a dense matrix
     Index p = 0;
+    for (; p + 8 <= a.count; p += 8) average_rows<T, 8>(a, p, in, stride, out, out_stride);
     for (; p + 4 <= a.count; p += 4) average_rows<T, 4>(a, p, in, stride, out, out_stride);
     for (; p + 2 <= a.count; p += 2) average_rows<T, 2>(a, p, in, stride, out, out_stride);
     for (; p < a.count; ++p) average_rows<T, 1>(a, p, in, stride, out, out_stride);
@@ -55,7 +53,7 @@ void spread(const Averages<T>& a, const T* in, Index stride, T* out, Index out_s
   if (a.length == a.n) {
     for (Index i = 0; i < a.n; ++i) {
       Vec<T> sum{};
-      for (Index p = 0; p < a.count; ++p) sum = fma(load(in + p * stride), broadcast(a.taps[p * a.n + i]), sum);
+      for (Index p = 0; p < a.count; ++p) sum = fma(load(in + p * stride), broadcast(a.taps[i * a.count + p]), sum);
       store(out + i * out_stride, sum);
     }
     return;

@@ -90,9 +90,8 @@ void few_images(const Plan<T>& plan, const T* x, Index first, int count, T* out)
     store_result(plan, work.result, out, image, channel, count);
   }
   const Index tasks = lane_task_count<T>(plan, count);
-  core::parallel_for(tasks, threads_for(plan, count), [&](Index i) {
-    one_lane_full(plan, lane_task<T>(plan, count, i), x_hat, first, out);
-  });
+  core::parallel_for(tasks, threads_for(plan, count),
+                     [&](Index i) { one_lane_full(plan, lane_task<T>(plan, count, i), x_hat, first, out); });
 }
 
 template <class T>

@@ -31,7 +31,8 @@ void times_direction(Index n, const T* g, T* column) {
     const Complex<T> z = load_element(at);
     const Vec<T> modulus = simd::sqrt(fma(z.re, z.re, z.im * z.im));
     const auto zero = modulus == Vec<T>{};
-    const Vec<T> factor = simd::select(zero, Vec<T>{}, load(g + y * lanes<T>) / simd::select(zero, broadcast(T(1)), modulus));
+    const Vec<T> factor =
+        simd::select(zero, Vec<T>{}, load(g + y * lanes<T>) / simd::select(zero, broadcast(T(1)), modulus));
     store_element(at, Complex<T>{z.re * factor, z.im * factor});
   }
 }

@@ -36,9 +36,7 @@ void gather(const T* const* from, Index n, T* to) {
     const int across = int(n - first < w ? n - first : w);
     Vec<T> rows[w];
     for (int l = 0; l < w; ++l)
-      rows[l] = !from[l]        ? Vec<T>{}
-                : across == w ? load(from[l] + first)
-                                : simd::load_first(from[l] + first, across);
+      rows[l] = !from[l] ? Vec<T>{} : across == w ? load(from[l] + first) : simd::load_first(from[l] + first, across);
     simd::transpose<T>(rows);
     for (int i = 0; i < across; ++i) store(to + (first + i) * w, rows[i]);
   }

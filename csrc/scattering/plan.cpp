@@ -41,8 +41,8 @@ Averages<T> PlanTables<T>::averages_of(const fastdl_scattering_axis& axis) {
   std::vector<Index> start;
   if (4 * length >= 3 * n || n <= 64) {
     result.length = n;
-    for (Index p = 0; p < axis.count; ++p)
-      for (Index i = 0; i < n; ++i) taps.push_back(T(axis.kernel[modulo(axis.first + p * axis.step - i, n)]));
+    for (Index i = 0; i < n; ++i)
+      for (Index p = 0; p < axis.count; ++p) taps.push_back(T(axis.kernel[modulo(axis.first + p * axis.step - i, n)]));
   } else {
     // in[position - d] for d = first + length - 1 down to first: ascending samples.
     for (Index i = 0; i < length; ++i) taps.push_back(T(axis.kernel[modulo(first + length - 1 - i, n)]));

@@ -13,7 +13,8 @@ namespace fastdl::scattering {
 
 using Index = std::int64_t;
 
-// out[p] = sum over i < length of taps[i] in[(start[p] + i) mod n]
+// out[p] = sum over i < length of taps[i] in[(start[p] + i) mod n]; or, where length is n, over all i of
+// taps[i*count + p] in[i]
 template <class T>
 struct Averages {
   Index n, count, length;
@@ -23,11 +24,11 @@ struct Averages {
 
 template <class T>
 struct Level {
-  Index ny, nx, half;         // half = ny/2 + 1
-  Index pitch;                // elements from row to row, odd: no two rows in one cache set
-  const fft::Plan<T>* down;   // of ny
-  const fft::Plan<T>* across; // of nx
-  const fft::Plan<T>* real;   // of real columns, fft::real_plan_length(ny)
+  Index ny, nx, half;          // half = ny/2 + 1
+  Index pitch;                 // elements from row to row, odd: no two rows in one cache set
+  const fft::Plan<T>* down;    // of ny
+  const fft::Plan<T>* across;  // of nx
+  const fft::Plan<T>* real;    // of real columns, fft::real_plan_length(ny)
   Averages<T> low_down, low_across;
 };
 
@@ -60,7 +61,7 @@ struct Group {
 
 template <class T>
 struct Plan {
-  Index height, width_of_image;  // before padding
+  Index height, width_of_image;    // before padding
   const Index *place_y, *place_x;  // the sample at each place of the padded grid
   Index levels, groups, channels;
   const Level<T>* level;
@@ -68,9 +69,7 @@ struct Plan {
   double flops;  // of one image, about
 
   Index samples() const __attribute__((always_inline)) { return height * width_of_image; }
-  Index outputs() const __attribute__((always_inline)) {
-    return level[0].low_down.count * level[0].low_across.count;
-  }
+  Index outputs() const __attribute__((always_inline)) { return level[0].low_down.count * level[0].low_across.count; }
 };
 
 }  // namespace fastdl::scattering

@@ -127,19 +127,19 @@ void run_backward(const Handle* handle, const T* x, const T* grad, Index batch, 
 
 using namespace fastdl;
 
-#define FASTDL_ENTRIES(suffix, T)                                                                                   \
-  fastdl_status fastdl_scattering_plan_make_##suffix(const fastdl_scattering_tree* tree,                            \
-                                                     fastdl_scattering_plan_##suffix** plan) {                      \
-    return core::guarded([&] { scattering::make(tree, plan); });                                                    \
-  }                                                                                                                 \
-  void fastdl_scattering_plan_free_##suffix(fastdl_scattering_plan_##suffix* plan) { delete plan; }                 \
-  fastdl_status fastdl_scattering_forward_##suffix(const fastdl_scattering_plan_##suffix* plan, const T* x,         \
-                                                   int64_t batch, T* out) {                                         \
-    return core::guarded([&] { scattering::run_forward<T>(plan, x, batch, out); });                                 \
-  }                                                                                                                 \
-  fastdl_status fastdl_scattering_vjp_##suffix(const fastdl_scattering_plan_##suffix* plan, const T* x,             \
-                                               const T* grad, int64_t batch, T* dx) {                               \
-    return core::guarded([&] { scattering::run_backward<T>(plan, x, grad, batch, dx); });                           \
+#define FASTDL_ENTRIES(suffix, T)                                                                                      \
+  fastdl_status fastdl_scattering_plan_make_##suffix(const fastdl_scattering_tree* tree,                               \
+                                                     fastdl_scattering_plan_##suffix** plan) {                         \
+    return core::guarded([&] { scattering::make(tree, plan); });                                                       \
+  }                                                                                                                    \
+  void fastdl_scattering_plan_free_##suffix(fastdl_scattering_plan_##suffix* plan) { delete plan; }                    \
+  fastdl_status fastdl_scattering_forward_##suffix(const fastdl_scattering_plan_##suffix* plan, const T* x,            \
+                                                   int64_t batch, T* out) {                                            \
+    return core::guarded([&] { scattering::run_forward<T>(plan, x, batch, out); });                                    \
+  }                                                                                                                    \
+  fastdl_status fastdl_scattering_vjp_##suffix(const fastdl_scattering_plan_##suffix* plan, const T* x, const T* grad, \
+                                               int64_t batch, T* dx) {                                                 \
+    return core::guarded([&] { scattering::run_backward<T>(plan, x, grad, batch, dx); });                              \
   }
 FASTDL_ENTRIES(f32, float)
 FASTDL_ENTRIES(f64, double)

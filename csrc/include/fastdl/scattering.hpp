@@ -53,4 +53,24 @@ class Plan {
   Handle* handle_ = nullptr;
 };
 
+// Solid harmonic scattering of volumes
+inline void harmonic(const fastdl_harmonic_shape& shape, const float* const* filters, const float* x,
+                     std::int64_t batch, float* out) {
+  throw_on_error(fastdl_scattering_harmonic_f32(&shape, filters, x, batch, out));
+}
+inline void harmonic(const fastdl_harmonic_shape& shape, const double* const* filters, const double* x,
+                     std::int64_t batch, double* out) {
+  throw_on_error(fastdl_scattering_harmonic_f64(&shape, filters, x, batch, out));
+}
+
+// Its gradient
+inline void harmonic_vjp(const fastdl_harmonic_shape& shape, const float* const* filters, const float* x,
+                         const float* grad, std::int64_t batch, float* dx) {
+  throw_on_error(fastdl_scattering_harmonic_vjp_f32(&shape, filters, x, grad, batch, dx));
+}
+inline void harmonic_vjp(const fastdl_harmonic_shape& shape, const double* const* filters, const double* x,
+                         const double* grad, std::int64_t batch, double* dx) {
+  throw_on_error(fastdl_scattering_harmonic_vjp_f64(&shape, filters, x, grad, batch, dx));
+}
+
 }  // namespace fastdl::scattering

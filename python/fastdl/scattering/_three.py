@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import numpy as np
 from fastdl._arrays import kind
 from fastdl._dispatch import Operation
 from fastdl.scattering._checks import batch_of, flag, grad_of, sizes, whole
-from fastdl.scattering._filters import bank_3d
+from fastdl.scattering._filters import bank_3d, frozen
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
+    from fastdl._dispatch import Call
 
 
 def _positive(where: str, name: str, value: Any) -> float:
@@ -24,6 +26,14 @@ def _positive(where: str, name: str, value: Any) -> float:
     if not 0 < number < math.inf:
         raise ValueError(f"[{where}] expected {name} to be a number above 0, got {value}")
     return number
+
+
+@lru_cache(2)
+def _spectra(shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str) -> tuple[HostArray, ...]:
+    """Give the filters as the kernels read them: (scales, harmonics, voxels) in the precision of the volumes."""
+    kind = np.complex64 if dtype == "float32" else np.complex128
+    bank = bank_3d(shape, J, L, sigma_0)
+    return tuple(frozen(filters.reshape(*filters.shape[:2], -1).astype(kind, copy=False)) for filters in bank)
 
 
 class HarmonicScattering3D:
@@ -125,9 +135,16 @@ class HarmonicScattering3D:
         """The Gaussians of the scales 0 to J + 1 in the Fourier domain."""
         return bank_3d(self.shape, self.J + 1, 0, self.sigma_0)[0][:, 0]
 
-    def _told(self) -> tuple[Any, ...]:
+    def _told(self, call: Call) -> tuple[Any, ...]:
+        """Give what the backend of a call is told of the transform."""
         bank = bank_3d(self.shape, self.J, self.L, self.sigma_0)
-        return bank, self.max_order, self.rotation_covariant, self.integral_powers
+        if call.backend != "native":
+            return bank, self.max_order, self.rotation_covariant, self.integral_powers
+        call.arrays = tuple(np.ascontiguousarray(array) for array in call.arrays)
+        filters = _spectra(self.shape, self.J, self.L, self.sigma_0, call.dtype.name)
+        if not self.rotation_covariant:
+            filters = tuple(np.ascontiguousarray(part[:, :1]) for part in filters)
+        return list(filters), list(self.shape), self.max_order, list(self.integral_powers)
 
     def _output(self) -> tuple[int, int, int]:
         return len(self._paths()), self.L + 1, len(self.integral_powers)
@@ -163,7 +180,7 @@ class HarmonicScattering3D:
         """
         call = self._forward.begin(x)
         batch = batch_of(call, self.shape)
-        return call.finish((*batch, *self._output()), None, *self._told())
+        return call.finish((*batch, *self._output()), None, *self._told(call))
 
     def vjp(self, x: Array, grad: Array) -> Array:
         """Compute the gradient of a loss for `x` from its gradient for the result.
@@ -189,7 +206,7 @@ class HarmonicScattering3D:
         """
         call = self._backward.begin(x, grad)
         grad_of(call, (*batch_of(call, self.shape), *self._output()))
-        return call.finish(tuple(call.arrays[0].shape), None, *self._told())
+        return call.finish(tuple(call.arrays[0].shape), None, *self._told(call))
 
     def moments(self, x: Array) -> Array:
         """Compute the same per voxel: means of powers of the moduli in place of their sums.
