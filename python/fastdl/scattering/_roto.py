@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     Rows = tuple[tuple[HostArray, HostArray], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Bank:
+class Bank(NamedTuple):
     """A transform of images of one shape, as the reference reads it.
 
     `first` has the wavelets (J, L, M, N) of the padded size; `second` those that follow scale j1, on its coarser grid;

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from fastdl._arrays import HostArray
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(NamedTuple):
     """A resolution: one sample in 2^k of the padded grid along every axis.
 
     `phi` is the spectrum of the low-pass there. Its result is taken at one sample in `step`, and of that `crop`, first
@@ -26,8 +24,7 @@ class Level:
     inside: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Wavelet:
+class Wavelet(NamedTuple):
     """A filter of one level, with its result on another, coarser one; `number` is its place in the bank."""
 
     number: int
@@ -35,33 +32,33 @@ class Wavelet:
     level: int
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
+class Group(NamedTuple):
     """Wavelets of the first order on one level, and those of the second order that follow each of them."""
 
     members: tuple[Wavelet, ...]
     followers: tuple[Wavelet, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Tree:
     """A transform of order 1 or 2.
 
     `padding` has, along every axis, the sample at each place of the padded grid, or None where there is no padding.
-    Results are numbered: 0 is the average of the signal, then come the first order, and the second, first path outer.
+    `channels` are the numbers of the results by their paths: 0 is the average of the signal, then come the first order,
+    and the second, first path outer.
     """
 
-    shape: tuple[int, ...]
-    padding: tuple[HostArray | None, ...]
-    levels: tuple[Level, ...]
-    groups: tuple[Group, ...]
-    averaged: bool = True
-    channels: dict[tuple[int, ...], int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        ones = sorted((w.number,) for group in self.groups for w in group.members)
-        twos = sorted((w.number, v.number) for group in self.groups for w in group.members for v in group.followers)
-        self.channels.update({path: channel for channel, path in enumerate([(), *ones, *twos])})
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        padding: tuple[HostArray | None, ...],
+        levels: tuple[Level, ...],
+        groups: tuple[Group, ...],
+        averaged: bool = True,
+    ) -> None:
+        self.shape, self.padding, self.levels, self.groups, self.averaged = shape, padding, levels, groups, averaged
+        ones = sorted((w.number,) for group in groups for w in group.members)
+        twos = sorted((w.number, v.number) for group in groups for w in group.members for v in group.followers)
+        self.channels: dict[tuple[int, ...], int] = {path: channel for channel, path in enumerate([(), *ones, *twos])}
 
     @property
     def output(self) -> tuple[int, ...]:
