@@ -89,11 +89,32 @@ Fold<T> PlanTables<T>::fold_of(const double* const* psi, Index filters, const Le
       for (const auto& [at, source] : mirrored) add(at, source);
     }
   begin.push_back(std::int32_t(offset.size()));
+  std::vector<Run> runs;
+  std::vector<std::int32_t> rows;
+  const Index down = to.nx == 1 ? 1 : to.ny, across = to.nx == 1 ? to.ny : to.nx;  // a single column is one row
+  for (Index y = 0; y < down; ++y) {
+    rows.push_back(std::int32_t(runs.size()));
+    for (Index x = 0; x < across; ++x) {
+      const auto output = std::size_t(y * across + x);
+      const std::int32_t plain = middle[output] - begin[output], conjugate = begin[output + 1] - middle[output];
+      bool goes_on = x > 0 && runs.back().plain == plain && runs.back().conjugate == conjugate;
+      for (std::int32_t k = 0; goes_on && k < plain + conjugate; ++k)
+        goes_on =
+            offset[std::size_t(begin[output] + k)] - offset[std::size_t(begin[output - 1] + k)] == (k < plain ? 1 : -1);
+      if (goes_on)
+        ++runs.back().length;
+      else
+        runs.push_back({1, plain, conjugate});
+    }
+  }
+  rows.push_back(std::int32_t(runs.size()));
   const Index terms = Index(offset.size());
   const std::int32_t* begins = keep(offsets_, std::move(begin));
   const std::int32_t* middles = keep(offsets_, std::move(middle));
   const std::int32_t* places = keep(offsets_, std::move(offset));
-  return {begins, middles, places, keep(numbers_, std::move(coef)), terms, filters};
+  const T* numbers = keep(numbers_, std::move(coef));
+  const Run* all_runs = keep(runs_, std::move(runs));
+  return {begins, middles, places, numbers, terms, filters, all_runs, keep(offsets_, std::move(rows))};
 }
 
 template <class T>

@@ -35,11 +35,20 @@ struct Level {
 // A spectrum times a filter, folded to a coarser grid: output k is the sum over its terms of coef * in[offset], first
 // those from begin[k] to middle[k] as they are, then to begin[k + 1] conjugated. Offsets count elements of the half
 // spectrum. Terms below the precision of T are left out.
+//
+// Neighbouring outputs mostly have as many terms, a place further on (conjugated ones, a place before): a run of
+// `length` outputs is told by the terms of its first. Runs end with the row.
+struct Run {
+  std::int32_t length, plain, conjugate;
+};
+
 template <class T>
 struct Fold {
   const std::int32_t *begin, *middle, *offset;
   const T* coef;  // of a single filter; of all filters of a group, `filters` at a time
   Index terms, filters;
+  const Run* run;
+  const std::int32_t* row;  // the first run of each row
 };
 
 template <class T>

@@ -29,6 +29,7 @@ class PlanTables {
   std::deque<fft::SharedPlan<T>> transforms_;
   std::deque<std::vector<Index>> indices_;
   std::deque<std::vector<std::int32_t>> offsets_;
+  std::deque<std::vector<Run>> runs_;
   std::deque<std::vector<T>> numbers_;
   std::deque<std::vector<Wavelet<T>>> wavelets_;
   std::vector<Level<T>> levels_;
