@@ -141,8 +141,7 @@ struct Volume {
     T* rest = row + box.nx * width<T>;
     for (Index i = 0; i < box.elements(); ++i)
       store_element(copy + i * width<T>, load_element(spectrum + i * width<T>));
-    for (Index at = 0; at < plane; ++at)
-      transform(box.z, true, copy + at * width<T>, plane, copy + at * width<T>, plane, rest);
+    along_z(box, true, copy, scratch);
     for (Index z = 0; z < box.nz; ++z) {
       T* here = copy + z * plane * width<T>;
       for (Index i = 0; i < box.groups; ++i)

@@ -37,9 +37,9 @@ struct Box {
   Index voxels() const { return nz * ny * nx; }
   int rows_of(Index band) const { return int(ny - band * lanes<T> < lanes<T> ? ny - band * lanes<T> : lanes<T>); }
   Index scratch() const {
-    Index most = z.scratch + 2 * nz;
+    Index most = z.scratch;
     for (const Index one : {y.scratch, x.scratch}) most = most < one ? one : most;
-    return most + nx;
+    return most + groups * nz + 2 * nx;
   }
 };
 
@@ -56,25 +56,55 @@ FASTDL_INLINE Complex<T> load_numbers(const T* p, int count) {
   return {simd::even_lanes<T>(a, b), simd::odd_lanes<T>(a, b)};
 }
 
+// Transforms along z go by all columns of one y: elements that follow each other in memory are read and written
+// together, where a single column has a page for every element.
+template <class T>
+void transform_columns(const Box<T>& box, bool inverse, T* columns, T* rest) {
+  for (Index g = 0; g < box.groups; ++g) {
+    T* column = columns + g * box.nz * width<T>;
+    transform(box.z, inverse, column, 1, column, 1, rest);
+  }
+}
+template <class T>
+void put_columns(const Box<T>& box, const T* columns, Index y, T* grid) {
+  for (Index z = 0; z < box.nz; ++z)
+    for (Index g = 0; g < box.groups; ++g)
+      store_element(grid + ((z * box.ny + y) * box.groups + g) * width<T>,
+                    load_element(columns + (g * box.nz + z) * width<T>));
+}
+template <class T>
+void along_z(const Box<T>& box, bool inverse, T* grid, T* scratch) {
+  T* rest = scratch + box.groups * box.nz * width<T>;
+  for (Index y = 0; y < box.ny; ++y) {
+    for (Index z = 0; z < box.nz; ++z)
+      for (Index g = 0; g < box.groups; ++g)
+        store_element(scratch + (g * box.nz + z) * width<T>,
+                      load_element(grid + ((z * box.ny + y) * box.groups + g) * width<T>));
+    transform_columns(box, inverse, scratch, rest);
+    put_columns(box, scratch, y, grid);
+  }
+}
+
 // Rows of the inverse transform of spectrum * filter, without its factor: consume(number of rows before, row, how many
 // of its lanes count). `grid` is room for a volume.
 template <class T, class Consume>
 void filtered_rows(const Box<T>& box, const T* spectrum, const T* filter, T* grid, T* scratch, const Consume& consume) {
   constexpr int w = lanes<T>;
   const Index plane = box.ny * box.groups;
-  T* column = scratch;
-  T* row = column + 2 * box.nz * width<T>;
+  T* columns = scratch;
+  T* row = columns + box.groups * box.nz * width<T>;
   T* rest = row + box.nx * width<T>;
-  for (Index y = 0; y < box.ny; ++y)
-    for (Index g = 0; g < box.groups; ++g) {
-      const int count = int(box.nx - g * w < w ? box.nx - g * w : w);
-      const Index at = y * box.groups + g, from = y * box.nx + g * w;
-      for (Index z = 0; z < box.nz; ++z) {
-        const Complex<T> psi = load_numbers(filter + 2 * (z * box.ny * box.nx + from), count);
-        store_element(column + z * width<T>, load_element(spectrum + (z * plane + at) * width<T>) * psi);
+  for (Index y = 0; y < box.ny; ++y) {
+    for (Index z = 0; z < box.nz; ++z)
+      for (Index g = 0; g < box.groups; ++g) {
+        const int count = int(box.nx - g * w < w ? box.nx - g * w : w);
+        const Complex<T> psi = load_numbers(filter + 2 * ((z * box.ny + y) * box.nx + g * w), count);
+        const Complex<T> value = load_element(spectrum + (z * plane + y * box.groups + g) * width<T>);
+        store_element(columns + (g * box.nz + z) * width<T>, value * psi);
       }
-      transform(box.z, true, column, 1, grid + at * width<T>, plane, rest);
-    }
+    transform_columns(box, true, columns, rest);
+    put_columns(box, columns, y, grid);
+  }
   for (Index z = 0; z < box.nz; ++z) {
     T* here = grid + z * plane * width<T>;
     for (Index g = 0; g < box.groups; ++g)
@@ -107,8 +137,7 @@ void spectrum_of_rows(const Box<T>& box, T* grid, T* scratch, const Produce& pro
     for (Index g = 0; g < box.groups; ++g)
       transform(box.y, false, here + g * width<T>, box.groups, here + g * width<T>, box.groups, rest);
   }
-  for (Index at = 0; at < plane; ++at)
-    transform(box.z, false, grid + at * width<T>, plane, grid + at * width<T>, plane, rest);
+  along_z(box, false, grid, scratch);
 }
 
 // Lanes beyond a volume's last x hold what a partial store left there; they must be numbers.
