@@ -32,6 +32,7 @@ bench: build ## benchmark against references and installed rivals; ARGS="--full 
 
 $(VENV)/.rivals: $(VENV)/.environment
 	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0 scikit-learn pykeops
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps kymatio==0.3.0 appdirs configparser packaging
 	touch $@
 
 # neural-tangents was last released for a JAX that wants NumPy 1 and, for its wheels, Python 3.9 to 3.12: it lives in an
@@ -77,7 +78,8 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
 
-STATIC_TESTS := test_core test_engine test_math test_gram test_cntk test_statistics test_group test_hebbian test_conv test_signal
+STATIC_TESTS := test_core test_engine test_math test_gram test_cntk test_statistics test_group test_hebbian test_conv test_scattering \
+  test_signal
 test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the processor has them, else in a full emulator
 	$(BIN)/cmake -S . -B build/static -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUILD_SHARED_LIBS=OFF \
 	  -DCMAKE_EXE_LINKER_FLAGS=-static -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON

@@ -67,8 +67,7 @@ def check_against(case: BenchCase, inputs: dict[str, Any]):
 
 
 def ours(case: BenchCase, inputs: dict[str, Any]):
-    call = getattr(getattr(fastdl, case.family), case.name)
-    return lambda: call(**inputs)
+    return case.caller(inputs)
 
 
 def _reference(case: BenchCase, inputs: dict[str, Any]):

@@ -15,6 +15,7 @@ import numpy as np
 
 import fastdl
 import foreign
+import rivals_kymatio
 import rivals_torch
 
 Call = Callable[[], Any]
@@ -260,6 +261,13 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
         for name in ("oja", "sanger", "subspace")
     },
     "hebbian.hopfield_recall": (_rival("numpy", numpy_recall),),
+    **{
+        f"scattering.{name}": tuple(
+            (f"kymatio {library}", "kymatio", partial(rivals_kymatio.transform, library, name))
+            for library in ("torch", "numpy")
+        )
+        for name in ("Scattering1D", "Scattering2D", "HarmonicScattering3D")
+    },
     **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
     **{f"group.{name}": _torch_layouts(f"group_{name}") for name in ("conv2d", "conv2d_input", "conv2d_weight")},
     "conv.convolve": (

@@ -452,4 +452,4 @@ def test_what_is_done_is_kept_when_interrupted(suite, peaks, tmp_path, monkeypat
 def test_unknown_families_are_refused(suite, capsys):
     with pytest.raises(SystemExit):
         suite["run"].main(["conv2"])
-    assert "expected families of gram, engine, conv, group, hebbian" in capsys.readouterr().err
+    assert "expected families of gram, engine, conv, group, hebbian, scattering" in capsys.readouterr().err

@@ -190,6 +190,22 @@ def test_hopfield_digits(tmp_path, capsys):
     assert "Look for" in capsys.readouterr().out
 
 
+def test_scattering_filters(tmp_path, capsys):
+    result = load("scattering_filters").main(tmp_path)
+    assert 0.9 < result["signals"] < 1.6 and 0.9 < result["images"] < 1.6
+    assert result["turn"] in (2, 6)  # of eight angles of half a turn
+    assert (tmp_path / "scattering_filters.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
+def test_scattering_digits(tmp_path, capsys):
+    result = load("scattering_digits").main(tmp_path)
+    assert result["scattering"] > result["pixels"] + 0.04 and result["scattering"] > 0.87
+    assert result["fall"] < 1e-2
+    assert (tmp_path / "scattering_digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_examples_are_scripts(name, tmp_path):
     # One is run as a reader would; of the others, which the tests above ran, that they would be.

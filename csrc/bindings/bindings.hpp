@@ -18,6 +18,7 @@ void register_gram(py::module_& module);
 void register_group(py::module_& module);
 void register_hebbian(py::module_& module);
 void register_room(py::module_& module);
+void register_scattering(py::module_& module);
 
 // f(T{}) in the type of the array. (What is neither float32 nor float64 is refused where the array is read.)
 template <class Function>

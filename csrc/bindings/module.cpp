@@ -22,4 +22,5 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   fastdl::bindings::register_group(module);
   fastdl::bindings::register_hebbian(module);
   fastdl::bindings::register_room(module);
+  fastdl::bindings::register_scattering(module);
 }

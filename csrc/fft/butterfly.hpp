@@ -1,4 +1,4 @@
-// Transforms of 2, 3, 4, 5, 8 and any odd number of complex vectors, in registers.
+// Transforms of 2, 3, 4, 5, 6, 8 and any odd number of complex vectors, in registers.
 #pragma once
 
 #include "fft/plan.hpp"
@@ -123,6 +123,21 @@ struct Butterfly<T, 5> {
     x[4] = middle1 - turned(across1);
     x[2] = middle2 + turned(across2);
     x[3] = middle2 - turned(across2);
+  }
+};
+
+template <class T>
+struct Butterfly<T, 6> {
+  static FASTDL_INLINE void apply(Complex<T> (&x)[6]) {
+    Complex<T> even[3] = {x[0], x[2], x[4]}, odd[3] = {x[3], x[5], x[1]};
+    Butterfly<T, 3>::apply(even);
+    Butterfly<T, 3>::apply(odd);
+    x[0] = even[0] + odd[0];
+    x[3] = even[0] - odd[0];
+    x[4] = even[1] + odd[1];
+    x[1] = even[1] - odd[1];
+    x[2] = even[2] + odd[2];
+    x[5] = even[2] - odd[2];
   }
 };
 

@@ -5,17 +5,11 @@
 // copy. The inverse is the forward transform with real and imaginary parts exchanged, which costs nothing.
 #pragma once
 
+#include "fft/bodies.hpp"
 #include "fft/butterfly.hpp"
 
 namespace fastdl::fft {
 namespace {
-
-// Where a pass reads or writes: element k at re + k*step, its imaginary part at im + k*step.
-template <class T>
-struct Elements {
-  T *re, *im;
-  Index step;
-};
 
 template <class T>
 Elements<T> elements(T* data, Index stride, bool inverse) {
@@ -116,6 +110,7 @@ void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, 
   Elements<const T> from = elements(in, in_stride, inverse);
   const Elements<T> last = elements(out, out_stride, inverse), first = elements(scratch, 1, inverse);
   const Elements<T> second = elements(scratch + plan.length * width<T>, 1, inverse);
+  if (FASTDL_LEVEL::codelet(plan.length, from, last)) return;
   if (plan.inner) return bluestein(plan, from, last, scratch);
   if (plan.passes == 0) store_element(out, load_element(in));
   for (int i = 0; i < plan.passes; ++i) {

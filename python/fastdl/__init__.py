@@ -1,11 +1,11 @@
 """Compiled kernels for the mathematics of deep learning.
 
-Gram matrices, convolutions, group convolutions and Hebbian learning now; scattering follows the same pattern. Every
+Gram matrices, convolutions, group convolutions, scattering transforms and Hebbian learning. Every
 function takes arrays of NumPy, PyTorch, CuPy or any library that speaks DLPack, and answers in the library it was
 asked in.
 """
 
-from fastdl import conv, gram, group, hebbian
+from fastdl import conv, gram, group, hebbian, scattering
 from fastdl._config import get_cmake_dir, get_include, get_num_threads, set_num_threads, show_config, threads
 from fastdl._dispatch import backend, get_backend
 from fastdl._version import __version__
@@ -21,6 +21,7 @@ __all__ = [
     "gram",
     "group",
     "hebbian",
+    "scattering",
     "set_num_threads",
     "show_config",
     "threads",

@@ -306,3 +306,61 @@ class _Hebbian(ModuleType):
     def crosstalk(P: _Floats, out: _Floats) -> None: ...
 
 hebbian: _Hebbian
+
+_Axis = tuple[NDArray[np.float64], int, int, int]
+_Group = tuple[int, list[NDArray[np.float64]], list[int], list[NDArray[np.float64]], list[int], list[int]]
+
+class _Plan:
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        place_y: _Places,
+        place_x: _Places,
+        channels: int,
+        levels: list[tuple[_Axis, _Axis]],
+        groups: list[_Group],
+    ) -> None: ...
+    def forward(self, x: _Floats, out: _Floats) -> None: ...
+    def vjp(self, x: _Floats, grad: _Floats, out: _Floats) -> None: ...
+
+class _Scattering(ModuleType):
+    PlanF32: type[_Plan]
+    PlanF64: type[_Plan]
+    @staticmethod
+    def scattering1d(x: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def scattering2d(x: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def moments1d(x: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def moments2d(x: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def scattering1d_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def scattering2d_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def moments1d_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def moments2d_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def harmonic(
+        x: _Floats,
+        filters: list[NDArray[np.complexfloating]],
+        size: list[int],
+        order: int,
+        powers: list[float],
+        out: _Floats,
+    ) -> None: ...
+    @staticmethod
+    def harmonic_vjp(
+        x: _Floats,
+        grad: _Floats,
+        filters: list[NDArray[np.complexfloating]],
+        size: list[int],
+        order: int,
+        powers: list[float],
+        out: _Floats,
+    ) -> None: ...
+
+scattering: _Scattering

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl import _dispatch, conv, gram, group, hebbian
+from fastdl import _dispatch, conv, gram, group, hebbian, scattering
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -150,6 +150,32 @@ def _learning(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...])
     return calls
 
 
+_IMAGES = scattering.Scattering2D(2, (12, 10), L=3)
+_SIGNALS = scattering.Scattering1D(4, 100, Q=3)
+_VOLUMES = scattering.HarmonicScattering3D(1, (6, 5, 9), L=1)
+# Batches on both sides of what fills the lanes.
+_SCATTERING: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "Scattering2D": (_IMAGES, ((70, 12, 10),)),
+    "Scattering2D few": (_IMAGES, ((2, 12, 10),)),
+    "Scattering2D.vjp": (_IMAGES.vjp, ((9, 12, 10), (9, 16, 3, 2))),
+    "Scattering1D": (_SIGNALS, ((3, 100),)),
+    "HarmonicScattering3D": (_VOLUMES, ((2, 6, 5, 9),)),
+}
+
+
+def _scattering(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
+    """Check a transform against the reference in float64."""
+
+    def calls(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
+        arguments = tuple(rng.random(shape).astype(dtype) for shape in shapes)
+        with _dispatch.backend("reference"):
+            expected = function(*(array.astype(np.float64) for array in arguments))
+        slack = 1e-5 if dtype == np.float32 else 1e-9
+        yield arguments, expected, np.full(expected.shape, slack * np.abs(expected).max())
+
+    return calls
+
+
 _CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
     ("gram.linear", gram.linear, _linear),
     *((f"gram.{name}", getattr(gram, name), _against_reference(name)) for name in KERNELS if name != "linear"),
@@ -157,6 +183,7 @@ _CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
     *((f"conv.{name}", check[0], _convolution(*check)) for name, check in _CONVOLUTIONS.items()),
     *((f"group.{name}", check[0], _convolution(*check)) for name, check in _LAYERS.items()),
     *((f"hebbian.{name}", check[0], _learning(*check)) for name, check in _LEARNING.items()),
+    *((f"scattering.{name}", check[0], _scattering(*check)) for name, check in _SCATTERING.items()),
 )
 
 
@@ -202,7 +229,7 @@ def run() -> int:
                 except Exception as error:  # whatever a broken installation raises is a finding, not the end
                     right, found = False, f"{type(error).__name__}: {error}"
                 failures += not right
-                print(f"{'ok' if right else 'WRONG':6}{name:25}{dtype.__name__:9}{backend:10}{isa:10}{found}")
+                print(f"{'ok' if right else 'WRONG':6}{name:32}{dtype.__name__:9}{backend:10}{isa:10}{found}")
     if _dispatch.core is None:
         print(f"The compiled extension was not checked: {_dispatch.missing}.")
     print(f"{failures} failures" if failures else "All right.")

@@ -50,6 +50,13 @@ class BenchCase:
         """All arguments of the call."""
         return {**self.arrays(rng, dtype), **self.parameters}
 
+    def caller(self, inputs: dict[str, Any]) -> Callable[[], Any]:
+        """The call of the function, with all arguments."""
+        import fastdl
+
+        call = getattr(getattr(fastdl, self.family), self.name)
+        return lambda: call(**inputs)
+
     def part(self, inputs: dict[str, Any], budget: float) -> tuple[dict[str, Any], Any]:
         """Arguments that give a part of the result, of about `budget` terms, and where in the result it is."""
         return inputs, ...

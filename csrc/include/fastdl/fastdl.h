@@ -668,6 +668,93 @@ FASTDL_API fastdl_status fastdl_group_regularizer_f32(const float* W, int64_t d,
 FASTDL_API fastdl_status fastdl_group_regularizer_f64(const double* W, int64_t d, int64_t n, double sigma,
                                                       double* gradient, double* value);
 
+/* ---- scattering ---------------------------------------------------------------------------------------------------
+ * A tree of wavelets on grids of several resolutions, the levels; level 0 is the padded signal. Signals of one axis are
+ * images of one column. */
+
+/* Averages along an axis of `size` samples, taken as periodic:
+ *   out[p] = sum over d of kernel[d] * in[first + p*step - d],  p < count, d < size */
+typedef struct fastdl_scattering_axis {
+  int64_t size, first, step, count;
+  const double* kernel;
+} fastdl_scattering_axis;
+
+/* A resolution, and the averages that paths which end on it are given out by; of the same counts on all levels. Sizes
+ * divide those of level 0. */
+typedef struct fastdl_scattering_level {
+  fastdl_scattering_axis down, across;
+} fastdl_scattering_level;
+
+/* Wavelets of the first order with results on one level, and those of the second order that are applied to the modulus
+ * of each. Spectra are real and in full: of psi[m] on level 0, of psi_2[f] on `level`; the result of follower f is on
+ * level_2[f]. Member m is given out as number channel[m], and with follower f as channel_2[m] + f. */
+typedef struct fastdl_scattering_group {
+  int64_t level, members, followers;
+  const double* const* psi;
+  const int64_t* channel;
+  const double* const* psi_2;
+  const int64_t* level_2;
+  const int64_t* channel_2;
+} fastdl_scattering_group;
+
+/* A transform of images of height x width; place_y and place_x say which of their samples is at each place of level 0.
+ * Channel 0 is the average of the image, and together with those of all groups there are `channels`. */
+typedef struct fastdl_scattering_tree {
+  int64_t height, width;
+  const int64_t *place_y, *place_x;
+  int64_t levels, groups, channels;
+  const fastdl_scattering_level* level;
+  const fastdl_scattering_group* group;
+} fastdl_scattering_tree;
+
+/* A transform made ready; it keeps nothing of the tree's memory. Made and used in one precision. */
+typedef struct fastdl_scattering_plan_f32 fastdl_scattering_plan_f32;
+typedef struct fastdl_scattering_plan_f64 fastdl_scattering_plan_f64;
+FASTDL_API fastdl_status fastdl_scattering_plan_make_f32(const fastdl_scattering_tree* tree,
+                                                         fastdl_scattering_plan_f32** plan);
+FASTDL_API fastdl_status fastdl_scattering_plan_make_f64(const fastdl_scattering_tree* tree,
+                                                         fastdl_scattering_plan_f64** plan);
+FASTDL_API void fastdl_scattering_plan_free_f32(fastdl_scattering_plan_f32* plan);
+FASTDL_API void fastdl_scattering_plan_free_f64(fastdl_scattering_plan_f64* plan);
+
+/* out = all paths of x: (batch, channels, rows, columns) of (batch, height, width), both contiguous. */
+FASTDL_API fastdl_status fastdl_scattering_forward_f32(const fastdl_scattering_plan_f32* plan, const float* x,
+                                                       int64_t batch, float* out);
+FASTDL_API fastdl_status fastdl_scattering_forward_f64(const fastdl_scattering_plan_f64* plan, const double* x,
+                                                       int64_t batch, double* out);
+
+/* dx = the gradient for x of the sum of all results times grad, which has their shape. */
+FASTDL_API fastdl_status fastdl_scattering_vjp_f32(const fastdl_scattering_plan_f32* plan, const float* x,
+                                                   const float* grad, int64_t batch, float* dx);
+FASTDL_API fastdl_status fastdl_scattering_vjp_f64(const fastdl_scattering_plan_f64* plan, const double* x,
+                                                   const double* grad, int64_t batch, double* dx);
+
+/* Solid harmonic scattering of volumes of size[0] x size[1] x size[2], periodic. With z(l, m, j) the convolution of x
+ * with filter m of degree l and scale j, and U(l, j) the root of the sum over m of |z|^2,
+ *   out[j][l][i] = sum over all voxels of U(l, j)^power[i]
+ * and in order 2, after these, for all pairs j1 < j2 the same of U(l, j2) of U(l, j1). filters[l] are spectra, (scales,
+ * harmonics[l], voxels) complex numbers with the real part first. */
+typedef struct fastdl_harmonic_shape {
+  int64_t size[3], scales, degrees, order, powers;
+  const int64_t* harmonics;
+  const double* power;
+} fastdl_harmonic_shape;
+
+/* out is (batch, paths, degrees, powers) of x (batch, voxels), both contiguous. */
+FASTDL_API fastdl_status fastdl_scattering_harmonic_f32(const fastdl_harmonic_shape* shape, const float* const* filters,
+                                                        const float* x, int64_t batch, float* out);
+FASTDL_API fastdl_status fastdl_scattering_harmonic_f64(const fastdl_harmonic_shape* shape,
+                                                        const double* const* filters, const double* x, int64_t batch,
+                                                        double* out);
+
+/* dx = the gradient for x of the sum of all results times grad, which has their shape. */
+FASTDL_API fastdl_status fastdl_scattering_harmonic_vjp_f32(const fastdl_harmonic_shape* shape,
+                                                            const float* const* filters, const float* x,
+                                                            const float* grad, int64_t batch, float* dx);
+FASTDL_API fastdl_status fastdl_scattering_harmonic_vjp_f64(const fastdl_harmonic_shape* shape,
+                                                            const double* const* filters, const double* x,
+                                                            const double* grad, int64_t batch, double* dx);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,26 @@
+// Short transforms, one set per instruction-set level, compiled from codelets_isa.cpp: they are long to compile, so
+// those who transform only call them.
+#pragma once
+
+#include "core/isa.hpp"
+#include "fft/plan.hpp"
+
+namespace fastdl::fft {
+
+// Where a transform reads or writes vectors: element k at re + k*step, its imaginary part at im + k*step.
+template <class T>
+struct Elements {
+  T *re, *im;
+  Index step;
+};
+
+// Transforms a lane-full if there is a codelet for the length, and says so. Input and output may be the same elements.
+#define FASTDL_FFT_BODIES(level)                                                         \
+  namespace level {                                                                      \
+  bool codelet(Index n, const Elements<const float>& from, const Elements<float>& to);   \
+  bool codelet(Index n, const Elements<const double>& from, const Elements<double>& to); \
+  }
+FASTDL_DECLARE_LEVELS(FASTDL_FFT_BODIES)
+#undef FASTDL_FFT_BODIES
+
+}  // namespace fastdl::fft

@@ -1,0 +1,75 @@
+// The low-pass: few averages of many vectors, by their sums, along one axis and then along the other.
+#pragma once
+
+#include "scattering/lanes.hpp"
+#include "scattering/plan.hpp"
+
+namespace fastdl::scattering {
+namespace {
+
+// R averages at a time, so that each vector is loaded once for all of them where their terms are all the same.
+template <class T, int R>
+FASTDL_INLINE void average_rows(const Averages<T>& a, Index p, const T* in, Index stride, T* out, Index out_stride) {
+  Vec<T> sum[R] = {};
+  const T* taps = a.taps + p;
+  for (Index i = 0; i < a.n; ++i, taps += a.count) {
+    const Vec<T> value = load(in + i * stride);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sum[r] = fma(value, broadcast(taps[r]), sum[r]);
+  }
+  for (int r = 0; r < R; ++r) store(out + (p + r) * out_stride, sum[r]);
+}
+
+// Of vectors `stride` numbers apart, to such `out_stride` apart.
+template <class T>
+void average(const Averages<T>& a, const T* in, Index stride, T* out, Index out_stride) {
+  if (a.length == a.n) {  // every average is of all: a product with a dense matrix
+    Index p = 0;
+    for (; p + 8 <= a.count; p += 8) average_rows<T, 8>(a, p, in, stride, out, out_stride);
+    for (; p + 4 <= a.count; p += 4) average_rows<T, 4>(a, p, in, stride, out, out_stride);
+    for (; p + 2 <= a.count; p += 2) average_rows<T, 2>(a, p, in, stride, out, out_stride);
+    for (; p < a.count; ++p) average_rows<T, 1>(a, p, in, stride, out, out_stride);
+    return;
+  }
+  for (Index p = 0; p < a.count; ++p) {
+    Vec<T> sum[4] = {};
+    Index i = 0, from = a.start[p];
+    while (i < a.length) {
+      Index end = a.n - from < a.length - i ? i + a.n - from : a.length;
+      const T* at = in + (from - i) * stride;
+      for (; i + 4 <= end; i += 4)
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) sum[r] = fma(load(at + (i + r) * stride), broadcast(a.taps[i + r]), sum[r]);
+      for (; i < end; ++i) sum[0] = fma(load(at + i * stride), broadcast(a.taps[i]), sum[0]);
+      from = 0;
+    }
+    store(out + p * out_stride, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+  }
+}
+
+// The adjoint: out[n] = sum over p of what p took of it.
+template <class T>
+void spread(const Averages<T>& a, const T* in, Index stride, T* out, Index out_stride) {
+  if (a.length == a.n) {
+    for (Index i = 0; i < a.n; ++i) {
+      Vec<T> sum{};
+      for (Index p = 0; p < a.count; ++p) sum = fma(load(in + p * stride), broadcast(a.taps[i * a.count + p]), sum);
+      store(out + i * out_stride, sum);
+    }
+    return;
+  }
+  for (Index i = 0; i < a.n; ++i) store(out + i * out_stride, Vec<T>{});
+  for (Index p = 0; p < a.count; ++p) {
+    const Vec<T> value = load(in + p * stride);
+    Index i = 0, from = a.start[p];
+    while (i < a.length) {
+      const Index end = a.n - from < a.length - i ? i + a.n - from : a.length;
+      T* at = out + (from - i) * out_stride;
+      for (; i < end; ++i) store(at + i * out_stride, fma(value, broadcast(a.taps[i]), load(at + i * out_stride)));
+      from = 0;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fastdl::scattering

@@ -1,0 +1,39 @@
+// The family's bodies, one set per instruction-set level, each compiled from its own *_isa.cpp.
+#pragma once
+
+#include "core/isa.hpp"
+#include "scattering/plan.hpp"
+
+namespace fastdl::scattering {
+
+// Solid harmonic scattering: the shape, and filters of each degree.
+template <class T>
+struct Harmonic {
+  fastdl_harmonic_shape shape;
+  const T* const* filters;
+
+  Index paths() const __attribute__((always_inline)) {
+    return shape.scales + (shape.order == 2 ? shape.scales * (shape.scales - 1) / 2 : 0);
+  }
+};
+inline constexpr Index most_powers = 64;
+
+// forward:  out (batch, channels, outputs) of x (batch, samples)
+// backward: dx (batch, samples) from x and grad (batch, channels, outputs)
+// harmonic, harmonic_vjp: the same for volumes, out (batch, paths, degrees, powers)
+// All arrays are contiguous.
+#define FASTDL_SCATTERING_TYPE(T)                                                    \
+  void forward(const Plan<T>& plan, const T* x, Index batch, T* out);                \
+  void backward(const Plan<T>& plan, const T* x, const T* grad, Index batch, T* dx); \
+  void harmonic(const Harmonic<T>& h, const T* x, Index batch, T* out);              \
+  void harmonic_vjp(const Harmonic<T>& h, const T* x, const T* grad, Index batch, T* dx);
+
+#define FASTDL_SCATTERING_BODIES(level) \
+  namespace level {                     \
+  FASTDL_SCATTERING_TYPE(float)         \
+  FASTDL_SCATTERING_TYPE(double)        \
+  }
+FASTDL_DECLARE_LEVELS(FASTDL_SCATTERING_BODIES)
+#undef FASTDL_SCATTERING_BODIES
+
+}  // namespace fastdl::scattering

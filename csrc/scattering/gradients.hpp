@@ -1,0 +1,114 @@
+// One step of a path backwards, for a lane-full of images. Convolutions are computed again rather than kept.
+//
+// The gradient of |z| is z/|z|, and 0 at 0. What goes back to a real spectrum is gathered on its half: a term that was
+// read conjugated is added conjugated, and the real part of the inverse transform is taken by halving the rows that
+// stand for two.
+#pragma once
+
+#include "scattering/paths.hpp"
+
+namespace fastdl::scattering {
+namespace {
+
+// Where averages were taken of a grid: work.averages gets what goes back to each column, up to `spread` down it.
+template <class T>
+void spread_across(const Level<T>& level, const T* result, const Work<T>& work) {
+  const Averages<T>& across = level.low_across;
+  for (Index p = 0; p < level.low_down.count; ++p)
+    spread(across, result + p * across.count * lanes<T>, lanes<T>, work.averages + p * level.nx * lanes<T>, lanes<T>);
+}
+
+template <class T>
+void spread_down(const Level<T>& level, Index x, const Work<T>& work) {
+  spread(level.low_down, work.averages + x * lanes<T>, level.nx * lanes<T>, work.moduli, lanes<T>);
+}
+
+// column[y] <- g[y] z/|z|, z = column[y]
+template <class T>
+void times_direction(Index n, const T* g, T* column) {
+  for (Index y = 0; y < n; ++y) {
+    T* at = column + y * width<T>;
+    const Complex<T> z = load_element(at);
+    const Vec<T> modulus = simd::sqrt(fma(z.re, z.re, z.im * z.im));
+    const auto zero = modulus == Vec<T>{};
+    const Vec<T> factor =
+        simd::select(zero, Vec<T>{}, load(g + y * lanes<T>) / simd::select(zero, broadcast(T(1)), modulus));
+    store_element(at, Complex<T>{z.re * factor, z.im * factor});
+  }
+}
+
+// A column of a complex grid, transformed forward and put back.
+template <class T>
+void column_forward(const Level<T>& level, T* grid, Index x, const Work<T>& work) {
+  transform(*level.down, false, work.column, 1, grid + x * width<T>, level.pitch, work.fft);
+}
+
+// The adjoint of a fold: the rows of a grid are transformed forward, and their numbers go back to all of their terms.
+template <class T>
+void unfold_rows(const Level<T>& level, const Fold<T>& fold, T* grid, T* spectrum, const Work<T>& work) {
+  for (Index y = 0; y < level.ny; ++y) {
+    T* row = grid + y * level.pitch * width<T>;
+    if (level.nx > 1) transform(*level.across, false, row, 1, row, 1, work.fft);
+    for (Index x = 0; x < level.nx; ++x) {
+      const Complex<T> value = load_element(row + x * width<T>);
+      const Index output = y * level.nx + x;
+      Index t = fold.begin[output];
+      for (const Index end = fold.middle[output]; t < end; ++t) {
+        T* at = spectrum + fold.offset[t] * width<T>;
+        const Vec<T> c = broadcast(fold.coef[t]);
+        const Complex<T> sum = load_element(at);
+        store_element(at, Complex<T>{fma(value.re, c, sum.re), fma(value.im, c, sum.im)});
+      }
+      for (const Index end = fold.begin[output + 1]; t < end; ++t) {
+        T* at = spectrum + fold.offset[t] * width<T>;
+        const Vec<T> c = broadcast(fold.coef[t]);
+        const Complex<T> sum = load_element(at);
+        store_element(at, Complex<T>{fma(value.re, c, sum.re), fma(value.im, -c, sum.im)});
+      }
+    }
+  }
+}
+
+template <class T>
+void clear_spectrum(const Level<T>& level, T* spectrum) {
+  for (Index i = 0; i < level.half * level.pitch; ++i) store_element(spectrum + i * width<T>, Complex<T>{});
+}
+
+// Rows of a gathered spectrum, transformed back; columns then follow by `real_column`.
+template <class T>
+void rows_back(const Level<T>& level, T* spectrum, const Work<T>& work) {
+  for (Index k = 0; k < level.half; ++k) {
+    T* row = spectrum + k * level.pitch * width<T>;
+    if (level.nx > 1) transform(*level.across, true, row, 1, row, 1, work.fft);
+    if (k == 0 || 2 * k == level.ny) continue;
+    for (Index x = 0; x < level.nx; ++x)
+      store_element(row + x * width<T>, fft::scaled(load_element(row + x * width<T>), T(0.5)));
+  }
+}
+
+// to[y] = column x of the real grid that a gathered spectrum stands for.
+template <class T>
+void real_column(const Level<T>& level, const T* spectrum, Index x, T* to, const Work<T>& work) {
+  for (Index k = 0; k < level.half; ++k)
+    store_element(work.column + k * width<T>, load_element(spectrum + (k * level.pitch + x) * width<T>));
+  fft::real_inverse(*level.real, level.ny, work.column, to, work.fft);
+}
+
+// A path of the second order backwards: `result` is the gradient for its averages; `back` gathers that for the spectrum
+// that it began with.
+template <class T>
+void step_back(const Level<T>& level, const Fold<T>& fold, const T* spectrum, const T* result, T* grid, T* back,
+               const Work<T>& work) {
+  spread_across(level, result, work);
+  fold_rows(level, OneFilter<T>{fold, spectrum}, grid, work);
+  for (Index x = 0; x < level.nx; ++x) {
+    finish_column(level, grid, x, work);
+    spread_down(level, x, work);
+    times_direction(level.ny, work.moduli, work.column);
+    column_forward(level, grid, x, work);
+  }
+  unfold_rows(level, fold, grid, back, work);
+}
+
+}  // namespace
+}  // namespace fastdl::scattering

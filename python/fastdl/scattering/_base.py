@@ -1,0 +1,221 @@
+"""What transforms of signals and images share: calls, gradients, moments, and the forms of their results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdl._arrays import kind
+from fastdl.scattering._checks import batch_of, choice, grad_of
+from fastdl.scattering._native import plan_of
+
+if TYPE_CHECKING:
+    from fastdl._arrays import Array
+    from fastdl._dispatch import Call, Operation
+    from fastdl.scattering._tree import Tree
+
+OUT_TYPES = ("array", "list", "dict")
+
+
+class Transform:
+    """A scattering transform that is described by a tree."""
+
+    _forward: Operation
+    _backward: Operation
+    _mean: Operation
+    _mean_backward: Operation
+    _tree: Tree
+    out_type: str
+
+    def _description(self, path: tuple[int, ...]) -> dict[str, Any]:
+        """Tell the scales and angles of a path, for the output as a list."""
+        raise NotImplementedError
+
+    def _begin(self, operation: Operation, *arrays: Array) -> tuple[Call, tuple[int, ...], Any]:
+        """Check the arrays; give the call, its batch, and what the backend is told of the transform."""
+        call = operation.begin(*arrays)
+        tree = self._current()
+        batch = batch_of(call, tree.shape)
+        if call.backend == "native":
+            means = operation in (self._mean, self._mean_backward)
+            plan = plan_of(tree, call.dtype, means) if tree.averaged or means else None
+            if plan is not None:
+                return call, batch, plan
+            call.backend = "reference"
+        return call, batch, tree
+
+    def _current(self) -> Tree:
+        return self._tree
+
+    def __call__(self, x: Array) -> Any:
+        r"""Compute the transform: the same as `scattering`."""
+        return self.scattering(x)
+
+    def scattering(self, x: Array) -> Any:
+        r"""Compute the transform of all signals in `x`.
+
+        Parameters
+        ----------
+        x : array of shape (..., \*shape)
+            Signals, with any axes before; float32 or float64, and integers are taken as float64.
+
+        Returns
+        -------
+        array, list or dict
+            As `out_type` says: an array (..., paths, \*output); a list of dicts with the coefficients of each path as
+            ``"coef"``; or a dict of them by the numbers of the wavelets. In the library and dtype of `x`.
+
+        Raises
+        ------
+        ValueError
+            If the last axes of `x` are not of the shape that the transform was made for.
+        TypeError
+            If the dtype is float16, complex or another that is not supported.
+        """
+        where = self._forward.name
+        out_type = choice(where, "out_type", self.out_type, OUT_TYPES)
+        call, batch, told = self._begin(self._forward, x)
+        tree = self._current()
+        if not tree.averaged:
+            if out_type == "array":
+                raise ValueError(f"[{where}] expected out_type 'list' or 'dict' without averaging, got 'array'")
+            parts = call.finish((), None, told)
+        else:
+            result = call.finish((*batch, len(tree.channels), *tree.output), None, told)
+            if out_type == "array":
+                return result
+            every = (slice(None),) * len(batch)
+            parts = [result[(*every, channel, ...)] for channel in range(len(tree.channels))]
+        if out_type == "dict":
+            return {path: parts[channel] for path, channel in tree.channels.items()}
+        return [{"coef": parts[channel], **self._description(path)} for path, channel in tree.channels.items()]
+
+    def vjp(self, x: Array, grad: Any) -> Array:
+        r"""Compute the gradient of a loss for `x` from its gradient for the result.
+
+        Parameters
+        ----------
+        x : array of shape (..., \*shape)
+            Signals, as in `scattering`.
+        grad : array, list or dict
+            The gradient for the result, in the form that `scattering` gives.
+
+        Returns
+        -------
+        array
+            The gradient for `x`, in its shape. Where a modulus is 0, its gradient is taken as 0.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit.
+        TypeError
+            If a dtype or kind does not fit.
+        """
+        tree, where = self._current(), self._backward.name
+        if isinstance(grad, dict):
+            grad = [grad[path] for path in tree.channels]
+        elif isinstance(grad, list) and grad and isinstance(grad[0], dict):
+            grad = [part["coef"] for part in grad]
+        if not tree.averaged:
+            return self._vjp_of_paths(x, grad)
+        if isinstance(grad, (list, tuple)):
+            grad = self._stacked(x, grad)
+        call, batch, told = self._begin(self._backward, x, grad)
+        grad_of(call, (*batch, len(tree.channels), *tree.output))
+        return self._reshaped(call, where, told)
+
+    def _reshaped(self, call: Call, where: str, told: Any) -> Array:
+        return call.finish(tuple(call.arrays[0].shape), None, told)
+
+    def _stacked(self, x: Array, parts: Any) -> Array:
+        """Put the paths of a list into one array."""
+        tree, where = self._current(), self._backward.name
+        if len(parts) != len(tree.channels):
+            raise ValueError(f"[{where}] expected grad of {len(tree.channels)} paths, got {len(parts)}")
+        axis = np.ndim(parts[0]) - len(tree.shape)
+        if hasattr(parts[0], "__array_namespace__") or type(parts[0]).__module__.startswith("torch"):
+            from array_api_compat import array_namespace
+
+            return array_namespace(*parts).stack(list(parts), axis=axis)
+        return np.stack([np.asarray(part) for part in parts], axis=axis)
+
+    def _vjp_of_paths(self, x: Array, grads: Any) -> Array:
+        tree, where = self._current(), self._backward.name
+        if not isinstance(grads, (list, tuple)):
+            raise TypeError(f"[{where}] expected grad to be a list or dict of paths, got {kind(grads)}")
+        if len(grads) != len(tree.channels):
+            raise ValueError(f"[{where}] expected grad of {len(tree.channels)} paths, got {len(grads)}")
+        call = self._forward.begin(x)
+        batch = batch_of(call, tree.shape)
+        for path, part in zip(tree.channels, grads, strict=True):
+            inside = self._level_of(path).inside
+            wanted = (*batch, *(end - first for first, end in inside))
+            if tuple(part.shape) != wanted:
+                raise ValueError(f"[{where}] expected grad of path {path} of shape {wanted}, got {tuple(part.shape)}")
+        (first,) = call.arrays
+        first = call.library.wrap(first, call.like) if isinstance(first, np.ndarray) else first
+        if isinstance(first, np.ndarray):
+            grads = [np.asarray(part, first.dtype) for part in grads]
+        return self._backward.reference(first, grads, tree)
+
+    def _level_of(self, path: tuple[int, ...]) -> Any:
+        tree = self._current()
+        if not path:
+            return tree.levels[0]
+        for group in tree.groups:
+            for wavelet in group.members:
+                if wavelet.number == path[0]:
+                    followers = [v for v in group.followers if len(path) == 2 and v.number == path[1]]
+                    return tree.levels[followers[0].level if followers else wavelet.level]
+        raise KeyError(path)
+
+    def moments(self, x: Array) -> Array:
+        r"""Compute expected scattering: the mean of every path over the signal, with no low-pass.
+
+        Parameters
+        ----------
+        x : array of shape (..., \*shape)
+            Signals, as in `scattering`.
+
+        Returns
+        -------
+        array of shape (..., paths)
+            Means of the signal and of the moduli of both orders, in the order of the paths.
+
+        Raises
+        ------
+        ValueError
+            If the last axes of `x` are not of the shape that the transform was made for.
+        TypeError
+            If the dtype is not supported.
+        """
+        call, batch, told = self._begin(self._mean, x)
+        return call.finish((*batch, len(self._current().channels)), None, told)
+
+    def moments_vjp(self, x: Array, grad: Array) -> Array:
+        r"""Compute the gradient for `x` of a loss from its gradient for the moments.
+
+        Parameters
+        ----------
+        x : array of shape (..., \*shape)
+            Signals, as in `scattering`.
+        grad : array of shape (..., paths)
+            The gradient for what `moments` gives.
+
+        Returns
+        -------
+        array
+            The gradient for `x`, in its shape.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit.
+        TypeError
+            If a dtype does not fit.
+        """
+        call, batch, told = self._begin(self._mean_backward, x, grad)
+        grad_of(call, (*batch, len(self._current().channels)))
+        return call.finish(tuple(call.arrays[0].shape), None, told)
