@@ -39,9 +39,10 @@ def accuracies(features: dict[str, np.ndarray], labels: np.ndarray, repeats: int
 
 def inverted(S: Scattering2D, wanted: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, list[float]]:
     """Find an image with the scattering `wanted` by gradient descent, with steps that grow while they help."""
-    x, losses, step = start, [], 1.0
+    x, step = start, 1.0
     difference = S(x) - wanted
     loss = 0.5 * float((difference**2).sum())
+    losses = [loss]
     for _ in range(STEPS):
         gradient = S.vjp(x, difference)
         while True:

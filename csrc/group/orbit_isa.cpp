@@ -37,7 +37,7 @@ class OrbitLayer {
         out_(out),
         orbits_(orbits_of(layer, scratch)),
         panels_(layer.out_channels) {
-    // Products of some 150 terms are as quick as longer ones, and their columns stay in L2.
+    // Products of some 150 terms: longer and shorter ones were within the noise of the machine they were tried on.
     const Index most = 1 + most_terms / orbits_.count;
     channels_ = divide_up(layer.in_channels, divide_up(layer.in_channels, most));
     filters_ = scratch.array<T>(Form::left * panels_.count * S::rows, layer.in_channels, orbits_.count);
@@ -49,8 +49,9 @@ class OrbitLayer {
     const int threads = flops < 2e6 ? 1 : core::thread_count();
     pack_filters(threads);
     // The columns of all numbers of the form, and their sums, take about the L2 cache, of which each product reads a
-    // fifth or less. (Zen 3, 512 KB, 32 channels of 32 x 32: 73 and 70 GF/s for p4 and p4m with 128 columns, 61 to 68
-    // with 64, 65 and 50 with 32 and stretches twice as long; the plain matrix product has 88.)
+    // fifth or less. (Zen 3, 512 KB, 32 channels of 32 x 32: single runs on a busy machine, in which the plain matrix
+    // product went from 64 to 91 GF/s, had 70 to 73 for p4 and p4m with 128 columns and 50 to 69 with 64. Blocks of
+    // fewer columns were not clearly told apart; this wants measuring again on a quiet one.)
     const Index depth = channels_ * orbits_.count, numbers = depth * Form::right + Form::sums * layer_.out_channels;
     Index most = core::l2_bytes() * 5 / 4 / Index(sizeof(T)) / numbers / S::columns * S::columns;
     most = most < S::columns ? S::columns : at_most(most, most_columns);

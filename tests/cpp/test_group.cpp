@@ -248,9 +248,6 @@ void test_refusals() {
   refused(nullptr, x.data(), "[group.conv2d] expected a shape, got NULL");
   refused(&good, nullptr, "expected x with data, got a null pointer");
   auto bad = good;
-  bad.group = static_cast<fastdl_planar_group>(9);
-  refused(&bad, x.data(), "expected a group of the list, got 9");
-  bad = good;
   bad.kernel = 0;
   refused(&bad, x.data(), "expected filters of a side from 1");
   bad = good;
@@ -259,6 +256,10 @@ void test_refusals() {
   bad = good;
   bad.batch = -1;
   refused(&bad, x.data(), "expected a batch and channels of at least 0");
+  const auto unknown = static_cast<fastdl_group_algorithm>(3);
+  EXPECT(fastdl_group_conv_f32(&good, FASTDL_NO_ACTIVATION, unknown, x.data(), nullptr, w.data(), nullptr,
+                               out.data()) == FASTDL_INVALID_ARGUMENT);
+  EXPECT(std::string(fastdl_last_error()) == "[group.conv2d] expected an algorithm of the list, got 3");
   const std::int64_t places[] = {0, 1, 1, 5};
   EXPECT(fastdl_group_convolve_f32(x.data(), 1, w.data(), 2, places, out.data()) == FASTDL_INVALID_ARGUMENT);
   EXPECT(fastdl_group_pool_f32(x.data(), 1, 0, 4, FASTDL_GROUP_POOL_MAX, out.data()) == FASTDL_INVALID_ARGUMENT);
