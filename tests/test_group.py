@@ -412,3 +412,31 @@ def test_bad_input_of_others(level):
     ]:
         with pytest.raises(error, match=message):
             call()
+
+
+def test_turns_of_the_plane_warn_where_no_size_commutes(level, rng):
+    x, w = rng.standard_normal((1, 1, 8, 8)), rng.standard_normal((1, 1, 3, 3))
+    for rotations in (2, 4, 8):
+        with pytest.warns(group.EquivarianceWarning, match=r"^\[group\.se2_lift_conv2d\] the layer does not commute"):
+            group.se2_lift_conv2d(x, w, rotations=rotations, stride=2, padding=1)
+    group.se2_lift_conv2d(x, w, rotations=3, stride=2, padding=1)
+    with pytest.raises(ValueError, match=r"^\[group\.se2_lift_conv2d\] expected"):
+        group.se2_lift_conv2d(x, w, activation="none such")
+
+
+def test_flips_of_rows_do_not_mind_columns(level, rng):
+    x, w = rng.standard_normal((1, 1, 2, 6, 6)), rng.standard_normal((1, 1, 2, 1, 1))
+    y = group.conv2d(x, w, group="pm", stride=(1, 2))
+    turned = group.conv2d(group.act(x, 1, "pm"), w, group="pm", stride=(1, 2))
+    np.testing.assert_allclose(turned, group.act(y, 1, "pm"), atol=1e-12)
+
+
+def test_average_of_a_function_that_gives_one_array_again_and_again():
+    kept = np.zeros(3)
+
+    def function(values):
+        kept[:] = values
+        return kept
+
+    turns = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+    np.testing.assert_allclose(group.average(np.array([1.0, 2.0, 3.0]), turns, function), 2.0)

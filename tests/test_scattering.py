@@ -373,3 +373,41 @@ class TestAgainstKymatio:
             for name in ("pad_left", "pad_right", "ind_start", "ind_end", "log2_T", "Q", "T"):
                 assert getattr(ours, name) == getattr(theirs, name)
             assert ours.output_size(detail=True) == theirs.output_size(detail=True)
+
+
+class TestFilterBank:
+    @pytest.mark.parametrize("size, J, L", [(8, 3, 32), (12, 3, 64), (32, 2, 8)])
+    def test_is_the_sum_over_five_periods(self, size, J, L):
+        """Also where wavelets are as wide as the image, and the sum is not symmetric."""
+        S = Scattering2D(J, (size, size), L=L, max_order=1)
+        n = S.padded_shape[0]
+        u, v = np.mgrid[-2 * n : 3 * n, -2 * n : 3 * n]
+        j, t = J - 1, L - 2
+        angle = (int(L - L / 2 - 1) - t) * np.pi / L
+        sigma, slant, xi = 0.8 * 2**j, 4.0 / L, 0.75 * np.pi / 2**j
+        along, across = u * np.cos(angle) + v * np.sin(angle), v * np.cos(angle) - u * np.sin(angle)
+        envelope = np.exp(-(along**2 + (slant * across) ** 2) / (2 * sigma**2))
+        fold = lambda a: a.reshape(5, n, 5, n).sum((0, 2))  # noqa: E731
+        low, wave = fold(envelope), fold(envelope * np.exp(1j * xi * along))
+        expected = (wave - wave.sum() / low.sum() * low) / (2 * 3.1415 * sigma**2 / slant)
+        found = S.psi[j * L + t]["levels"][0]
+        np.testing.assert_allclose(found, np.fft.fft2(expected).real, atol=1e-10 * np.abs(found).max())
+
+    def test_is_not_changed_from_outside(self, level, rng):
+        """Objects of one kind share their filters: those given out are read-only, or copies."""
+        S, x = Scattering2D(2, (16, 16), L=2), rng.standard_normal((16, 16))
+        expected = S(x)
+        for array in (*S.phi["levels"], *(one for psi in S.psi for one in psi["levels"])):
+            if array.flags.writeable:
+                array[...] = 0
+        np.testing.assert_array_equal(Scattering2D(2, (16, 16), L=2)(x), expected)
+
+    def test_max_order_may_be_changed(self, rng):
+        S, x = Scattering2D(2, (16, 16), L=4), rng.standard_normal((2, 16, 16))
+        both = S(x)
+        S.max_order = 1
+        np.testing.assert_allclose(S(x), both[:, :9], atol=1e-12)
+        assert S.output_size() == 9 and len(S.meta()["order"]) == 9
+        S.max_order = 3
+        with pytest.raises(ValueError, match="expected max_order"):
+            S(x)

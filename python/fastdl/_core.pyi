@@ -308,7 +308,7 @@ class _Hebbian(ModuleType):
 hebbian: _Hebbian
 
 _Axis = tuple[NDArray[np.float64], int, int, int]
-_Group = tuple[int, list[NDArray[np.float64]], list[int], list[NDArray[np.float64]], list[int], list[int]]
+_Scales = tuple[int, list[NDArray[np.float64]], list[int], list[NDArray[np.float64]], list[int], list[int]]
 
 class _Plan:
     def __init__(
@@ -319,7 +319,7 @@ class _Plan:
         place_x: _Places,
         channels: int,
         levels: list[tuple[_Axis, _Axis]],
-        groups: list[_Group],
+        groups: list[_Scales],
     ) -> None: ...
     def forward(self, x: _Floats, out: _Floats) -> None: ...
     def vjp(self, x: _Floats, grad: _Floats, out: _Floats) -> None: ...

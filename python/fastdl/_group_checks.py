@@ -84,6 +84,8 @@ def warn_if_broken(where: str, x: Sizes, k: int, plane: Planar, place: Place) ->
     """Warn where the output cannot turn as the input does."""
     broken = ""
     for axis, (n, s, before, after) in enumerate(zip(x[-2:], *place, strict=True)):
+        if axis == 1 and plane.name == "pm":
+            continue  # flips change the rows alone
         rest = (n + before + after - k) % s
         if rest:
             broken = (

@@ -151,7 +151,7 @@ def average(x: Array, permutations: Any, function: Callable[[Array], Array] | No
     total: Any = None
     for order in orders:
         value = function(xp.take(home, xp.asarray(order.copy()), axis=-1))
-        total = value if total is None else total + value
+        total = value + 0 if total is None else total + value  # a copy: the function may give the same array again
     return total / len(orders)
 
 

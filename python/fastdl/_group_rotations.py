@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdl import _dispatch
-from fastdl._conv_checks import choice, whole
+from fastdl._conv_checks import activation_name, choice, whole
 from fastdl._dispatch import Operation
+from fastdl._group_checks import check_layer, warn_if_broken
+from fastdl._group_table import planar
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
@@ -137,10 +139,14 @@ def _layer(
     if len(shape) != (4 if lift else 5) or (not lift and shape[2] != number):
         raise ValueError(f"[{where}] expected x of shape {wanted}, got {shape}")
     _check_filters(where, tuple(w.shape), number, lift)
-    if w.shape[1] != shape[1]:
-        raise ValueError(f"[{where}] expected w with {shape[1]} input channels like x, got {w.shape[1]}")
     if bias is not None and tuple(bias.shape) != (w.shape[0],):
         raise ValueError(f"[{where}] expected bias of shape ({w.shape[0]},), got {tuple(bias.shape)}")
+    # Turns of the grid are among them if N is even; for others no size commutes with the layer.
+    plane = planar(where, "p4" if number % 4 == 0 else "p2")
+    _, place = check_layer(where, ("x", shape), ("w", tuple(w.shape)), plane, *options)
+    activation_name(where, activation)
+    if number % 2 == 0:
+        warn_if_broken(where, shape, w.shape[-1], plane, place)
     xp = call.library.namespace(x)
     filters = se2_filters(w, number, lift, name)
     if bias is not None:
@@ -179,7 +185,8 @@ def se2_lift_conv2d(
         Filters; what lies more than k / 2 from their middle counts as 0.
     bias : array of shape (Cout,), optional
     rotations : int, default 8
-        The number of turns; with 4 they are those of p4, and exact.
+        The number of turns. With 4 they are exact, and those of p4 for filters that are 0 beyond the disk, as all are
+        for k up to 3.
     stride, padding, activation
         As in `lift_conv2d`.
     interpolation : {"bilinear", "bicubic"}, default "bilinear"

@@ -64,7 +64,7 @@ struct Array {
 template <class T>
 constexpr double eps = sizeof(T) == 4 ? 0x1p-23 : 0x1p-52;
 
-Rule rule_of(fastdl_hebbian_kind kind) { return {kind, FASTDL_HEBBIAN_AUTO, 0, 20.0, 0.4, 0.7, 3}; }
+Rule rule_of(fastdl_hebbian_kind kind) { return {kind, FASTDL_HEBBIAN_AUTO, 0, 20.0, 0.4, 0.7, 3, 2.0}; }
 
 // One sample, by the formula: W += step (y x' - M(y y') W) or what else the rule has.
 void learn_one(const Rule& rule, std::vector<double>& w, Index k, Index d, const std::vector<double>& x, double lr,

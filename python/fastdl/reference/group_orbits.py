@@ -113,8 +113,8 @@ def orbit_regularizer(W: Any, sigma: float) -> Any:
     for i in range(n):
         difference = gramian[:, i][:, None, None] - gramian[None, :, :]  # k, l, j
         terms = xp.exp(-(difference * difference) / sigma**2)
-        weights = xp.where(xp.arange(n, device=device(W)) == i, float(n - 1), -1.0)
-        weights = xp.astype(weights, xp.float64, copy=False)
+        here = xp.astype(xp.arange(n, device=device(W)) == i, xp.float64)
+        weights = n * here - 1
         value += float(xp.sum(xp.sum(terms, axis=(0, 1)) * weights))
         slopes = xp.sum(xp.sum(terms * difference, axis=1) * weights[None, :], axis=1)
         columns.append(slopes * (-4 / sigma**2))

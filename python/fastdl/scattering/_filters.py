@@ -81,13 +81,16 @@ def bank_2d(shape: tuple[int, int], J: int, L: int, first: int = 0) -> tuple[Hos
     start = int(L - L / 2 - 1)
     for j in range(first, J):
         known: dict[int, HostArray] = {}
+        # The sum over periods goes from -2 to 2 sizes about the origin, and one sample less on one side: where the
+        # wavelet has not vanished there, its mirror image is not the wavelet of the mirrored angle.
+        vanishes = 8.6 * (0.8 * 2**j) * (L / 4.0) <= 2 * min(shape)
         for t in range(L):
             turn = start - t  # of π/L
-            if -turn in known:  # the mirror image in the second axis
+            if vanishes and -turn in known:  # the mirror image in the second axis
                 filter_hat = np.roll(known[-turn][:, ::-1], 1, 1)
-            elif shape[0] == shape[1] and L % 2 == 0 and L // 2 - turn in known:  # in the diagonal
+            elif vanishes and shape[0] == shape[1] and L % 2 == 0 and L // 2 - turn in known:  # in the diagonal
                 filter_hat = known[L // 2 - turn].T
-            elif shape[0] == shape[1] and L % 2 == 0 and L // 2 + turn in known:  # in both
+            elif vanishes and shape[0] == shape[1] and L % 2 == 0 and L // 2 + turn in known:  # in both
                 filter_hat = np.roll(known[L // 2 + turn].T[:, ::-1], 1, 1)
             else:
                 filter_hat = morlet_2d(shape, 0.8 * 2**j, turn * np.pi / L, 0.75 * np.pi / 2**j, 4.0 / L)

@@ -272,7 +272,7 @@ class Scattering1D(Transform):
             scale and number of each wavelet, NaN where there is none; and ``key``, the list of paths.
         """
         banks = [wavelets_1d(self.J, q) for q in self.Q]
-        paths = list(self._tree.channels)
+        paths = list(self._current().channels)
 
         def rows(value: Any) -> HostArray:
             missing = (math.nan,)
@@ -303,7 +303,7 @@ class Scattering1D(Transform):
         -------
         int or list of ints
         """
-        orders = [len(path) for path in self._tree.channels]
+        orders = [len(path) for path in self._current().channels]
         counts = [orders.count(order) for order in range(self.max_order + 1)]
         return counts if detail else sum(counts)
 

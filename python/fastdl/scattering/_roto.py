@@ -140,7 +140,7 @@ class RotoTranslationScattering2D:
     centred at M // 2^J by N // 2^J places in the image, symmetric about its centre.
 
     Paths are the average of the image; J of order 1; and of order 2, outermost first, j1, j2 > j1,
-    :math:`\theta_2 = t\pi/L` and k: :math:`1 + J + KLJ(J-1)/2` in all.
+    :math:`\theta_2 = -t\pi/L` (wavelets are counted clockwise) and k: :math:`1 + J + KLJ(J-1)/2` in all.
 
     A rotation of the image about its centre rotates each average as a small image, and leaves `moments` as they are:
     by 90 degrees exactly, where L and the sizes are even and M = N, and by :math:`\pi/L` as far as a grid allows.

@@ -10,7 +10,7 @@ import numpy as np
 from fastdl._dispatch import Operation
 from fastdl.scattering._base import OUT_TYPES, Transform
 from fastdl.scattering._checks import choice, flag, scales_fit, sizes, whole
-from fastdl.scattering._filters import bank_2d, cropped
+from fastdl.scattering._filters import bank_2d, cropped, frozen
 from fastdl.scattering._tree import Group, Level, Tree, Wavelet, reflection
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _tree(shape: tuple[int, int], J: int, L: int, max_order: int, pre_pad: bool)
     levels = tuple(
         Level(
             tuple(size >> j for size in padded),
-            cropped(phi, j, (0, 1)),
+            frozen(cropped(phi, j, (0, 1))),
             2 ** (J - j),
             tuple((1, (size >> J) - 1) for size in padded),
             tuple((-(-first // 2**j), -(-(first + size) // 2**j)) for first, size in zip(before, extent, strict=True)),
@@ -43,7 +43,7 @@ def _tree(shape: tuple[int, int], J: int, L: int, max_order: int, pre_pad: bool)
         Group(
             tuple(Wavelet(j1 * L + t, psi[j1, t], j1) for t in range(L)),
             tuple(
-                Wavelet(j2 * L + t, np.ascontiguousarray(cropped(psi[j2, t], j1, (0, 1))), j2)
+                Wavelet(j2 * L + t, frozen(cropped(psi[j2, t], j1, (0, 1))), j2)
                 for j2 in range(j1 + 1, J if max_order == 2 else 0)
                 for t in range(L)
             ),
@@ -122,7 +122,12 @@ class Scattering2D(Transform):
         self.out_type = choice(where, "out_type", out_type, OUT_TYPES)
         self.backend = backend
         scales_fit(where, self.J, self.shape)
-        self._tree = _tree(self.shape, self.J, self.L, self.max_order, self.pre_pad)
+        self._tree = self._current()
+
+    def _current(self) -> Tree:
+        """Describe the transform as its attributes now are: `max_order` may have been changed."""
+        order = whole("scattering.Scattering2D", "max_order", self.max_order, 1, 2)
+        return _tree(self.shape, self.J, self.L, order, self.pre_pad)
 
     def __repr__(self) -> str:
         return f"Scattering2D(J={self.J}, shape={self.shape}, L={self.L}, max_order={self.max_order})"
@@ -190,7 +195,7 @@ class Scattering2D(Transform):
             Arrays with a row for each path: ``order``; ``j``, ``theta`` and ``n``, the scale, angle and number of each
             wavelet, NaN where there is none; and ``key``, the list of paths as a dict of results has them.
         """
-        paths = list(self._tree.channels)
+        paths = list(self._current().channels)
         padded = [path + (np.nan,) * (self.max_order - len(path)) for path in paths]
         n = np.array(padded, float).reshape(len(paths), self.max_order)
         order = np.array([len(path) for path in paths])
@@ -208,6 +213,6 @@ class Scattering2D(Transform):
         -------
         int or tuple of ints
         """
-        orders = [len(path) for path in self._tree.channels]
+        orders = [len(path) for path in self._current().channels]
         counts = tuple(orders.count(order) for order in range(self.max_order + 1))
         return counts if detail else sum(counts)
