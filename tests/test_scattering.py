@@ -411,3 +411,25 @@ class TestFilterBank:
         S.max_order = 3
         with pytest.raises(ValueError, match="expected max_order"):
             S(x)
+
+
+class TestRange:
+    """The transform of c x is c times that of x, and its gradient the same."""
+
+    @pytest.mark.parametrize("make", [lambda: Scattering2D(2, (16, 16), L=2), lambda: Scattering1D(3, 64, Q=2)])
+    @pytest.mark.parametrize("exponent", [-80, 80])
+    def test_squares_beyond_the_type(self, level, dtype, rng, make, exponent):
+        S = make()
+        if dtype == np.float64:
+            exponent *= 7
+        x = rng.standard_normal((3, *np.atleast_1d(S.shape))).astype(dtype)
+        scales = np.ldexp(np.ones(3, dtype), [0, exponent, exponent // 2]).reshape(3, *(1,) * (x.ndim - 1))
+        grad = rng.standard_normal(S(x).shape).astype(dtype)
+        allowed = 1e-5 if dtype == np.float32 else 1e-12
+        factor = scales.reshape(3).astype(np.float64)
+        for found, expected in (
+            (np.moveaxis(S(x * scales), 0, -1) / factor, np.moveaxis(S(x), 0, -1)),
+            (S.vjp(x * scales, grad), S.vjp(x, grad)),
+            (S.moments(x * scales).T / factor, S.moments(x).T),
+        ):
+            assert np.abs(found - expected).max() <= allowed * np.abs(expected).max()

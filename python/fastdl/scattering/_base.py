@@ -48,6 +48,38 @@ class Transform:
     def _current(self) -> Tree:
         return self._tree
 
+    def _scaled(self, call: Call) -> Any:
+        """Bring signals of the kernels, which square moduli, to sizes whose squares are within the type.
+
+        Each by its own power of two, which changes no digit. Give what results are to be multiplied with, of the shape
+        of the batch, or None.
+        """
+        x = call.arrays[0]
+        if call.backend != "native" or not x.size:
+            return None
+        axes = tuple(range(-len(self._current().shape), 0))
+        with np.errstate(invalid="ignore"):
+            most = np.maximum(x.max(axes), -x.min(axes))
+        least, largest = (1e-9, 1e15) if call.dtype == np.float32 else (1e-100, 1e100)
+        unusual = ((most < least) | (most > largest)) & (most > 0) & np.isfinite(most)
+        if not unusual.any():
+            return None
+        exponent = np.where(unusual, np.frexp(np.where(unusual, most, 1))[1], 0)
+        spread = exponent.reshape(exponent.shape + (1,) * len(axes))
+        call.arrays = (np.ldexp(x, -spread), *call.arrays[1:])
+        return exponent
+
+    def _unscaled(self, call: Call, result: Any, exponent: Any) -> Any:
+        """Multiply the results with what the signals were divided by."""
+        if exponent is None:
+            return result
+        spread = exponent.reshape(exponent.shape + (1,) * (len(result.shape) - exponent.ndim))
+        # In two steps: the factor itself may be beyond the type.
+        for half in (spread // 2, spread - spread // 2):
+            factor = np.ldexp(np.ones(half.shape, call.dtype), half)
+            result = result * (factor if isinstance(result, np.ndarray) else call.library.wrap(factor, call.like))
+        return result
+
     def __call__(self, x: Array) -> Any:
         r"""Compute the transform: the same as `scattering`."""
         return self.scattering(x)
@@ -82,7 +114,9 @@ class Transform:
                 raise ValueError(f"[{where}] expected out_type 'list' or 'dict' without averaging, got 'array'")
             parts = call.finish((), None, told)
         else:
+            exponent = self._scaled(call)
             result = call.finish((*batch, len(tree.channels), *tree.output), None, told)
+            result = self._unscaled(call, result, exponent)
             if out_type == "array":
                 return result
             every = (slice(None),) * len(batch)
@@ -124,6 +158,7 @@ class Transform:
             grad = self._stacked(x, grad)
         call, batch, told = self._begin(self._backward, x, grad)
         grad_of(call, (*batch, len(tree.channels), *tree.output))
+        self._scaled(call)  # of which gradients do not depend
         return self._reshaped(call, where, told)
 
     def _reshaped(self, call: Call, where: str, told: Any) -> Array:
@@ -192,7 +227,8 @@ class Transform:
             If the dtype is not supported.
         """
         call, batch, told = self._begin(self._mean, x)
-        return call.finish((*batch, len(self._current().channels)), None, told)
+        exponent = self._scaled(call)
+        return self._unscaled(call, call.finish((*batch, len(self._current().channels)), None, told), exponent)
 
     def moments_vjp(self, x: Array, grad: Array) -> Array:
         r"""Compute the gradient for `x` of a loss from its gradient for the moments.
@@ -218,4 +254,5 @@ class Transform:
         """
         call, batch, told = self._begin(self._mean_backward, x, grad)
         grad_of(call, (*batch, len(self._current().channels)))
+        self._scaled(call)
         return call.finish(tuple(call.arrays[0].shape), None, told)

@@ -122,12 +122,14 @@ class Scattering2D(Transform):
         self.out_type = choice(where, "out_type", out_type, OUT_TYPES)
         self.backend = backend
         scales_fit(where, self.J, self.shape)
-        self._tree = self._current()
+        self._tree, self._order = _tree(self.shape, self.J, self.L, self.max_order, self.pre_pad), self.max_order
 
     def _current(self) -> Tree:
         """Describe the transform as its attributes now are: `max_order` may have been changed."""
         order = whole("scattering.Scattering2D", "max_order", self.max_order, 1, 2)
-        return _tree(self.shape, self.J, self.L, order, self.pre_pad)
+        if order != self._order:
+            self._tree, self._order = _tree(self.shape, self.J, self.L, order, self.pre_pad), order
+        return self._tree
 
     def __repr__(self) -> str:
         return f"Scattering2D(J={self.J}, shape={self.shape}, L={self.L}, max_order={self.max_order})"
