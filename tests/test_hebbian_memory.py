@@ -304,6 +304,11 @@ class TestDense:
             assert found.dtype == dtype
             np.testing.assert_array_equal(found, np.reshape(states, (m, d)))
 
+    def test_an_order_of_no_units_changes_nothing(self, level, rng):
+        P, S = cases.spins(rng, (3, 8), np.float64), cases.spins(rng, (5, 8), np.float64)
+        np.testing.assert_array_equal(hebbian.dense_hopfield(P, S, order=[]), S)
+        np.testing.assert_array_equal(hebbian.hopfield_recall(hebbian.hopfield_weights(P), S, order=[]), S)
+
     def test_stores_more(self, level, rng):
         P = cases.spins(rng, (60, 40), np.float64)
         noisy = P.copy()

@@ -17,13 +17,6 @@ namespace fastdl::hebbian::FASTDL_LEVEL {
 namespace {
 
 template <class T>
-bool is_finite(const T* values, Index count) {
-  T sum = 0;
-  for (Index i = 0; i < count; ++i) sum += values[i] * T(0);
-  return sum == T(0);
-}
-
-template <class T>
 struct Together {
   Together(const Rule& rule_, const Matrix<const T>& w_, const Matrix<const T>& x_, Steps<T> lr_)
       : rule(rule_), w(w_), x(x_), lr(lr_), units(w_.rows), features(w_.cols), stride(round_up(units, step<T>)) {
@@ -77,7 +70,7 @@ struct Together {
     const auto weight = [&](Index i, Index j) { return w.data[i * w.row_stride + j * w.col_stride]; };
     for (Index i = 0; i < units; ++i)
       for (Index j = 0; j < features; ++j) so_far[i * features + j] = weight(i, j);
-    if (!is_finite(so_far, units * features)) return bad_from_the_start;
+    if (!all_numbers(Matrix<const T>{so_far, units, features, features, 1})) return bad_from_the_start;
     const bool alone = rule.kind == FASTDL_HEBBIAN_HEBB || rule.kind == FASTDL_HEBBIAN_NORMALIZED;
     for (Index t = 0; t < x.rows; ++t) {
       const T* sample = x.data + t * x.row_stride;
@@ -93,7 +86,7 @@ struct Together {
           for (Index j = 0; j < features; ++j) left[j] -= activity[other_unit] * weight(other_unit, j);
         for (Index j = 0; j < features; ++j) so_far[i * features + j] += lr[t] * activity[i] * left[j];
       }
-      if (!is_finite(so_far, units * features)) return t;
+      if (!all_numbers(Matrix<const T>{so_far, units, features, features, 1})) return t;
     }
     return x.rows - 1;
   }

@@ -3,7 +3,7 @@
 // exponentials of overlaps differ by many orders of magnitude.
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
-#include "hebbian/strips.hpp"
+#include "hebbian/orders.hpp"
 #include "simd/math.hpp"
 
 namespace fastdl::hebbian::FASTDL_LEVEL {
@@ -90,50 +90,27 @@ class Patterns {
   F* columns_;
 };
 
-// Sweeps of one state until nothing changes.
-class Sweeps {
- public:
-  Sweeps(bool together, Index max_sweeps, const Index* orders, Index sweeps, Index asked, Index units)
-      : together_(together), max_sweeps_(max_sweeps), orders_(orders), sweeps_(sweeps), asked_(asked) {
-    // Without a change there can be none any more after one sweep, if all units are asked in it.
-    core::Scratch scratch;
-    bool* seen = scratch.array<bool>(units);
-    for (Index sweep = 0; sweep < sweeps && !together; ++sweep) {
-      for (Index i = 0; i < units; ++i) seen[i] = false;
-      for (Index i = 0; i < asked; ++i) seen[orders[sweep * asked + i]] = true;
-      for (Index i = 0; i < units; ++i)
-        if (!seen[i]) patience_ = sweeps;
+// One state, until nothing changes.
+void run_state(const Patterns& patterns, const Orders& orders, Index max_sweeps, F* state, F* next, F* overlaps) {
+  patterns.measure(state, overlaps);
+  const auto wanted = [&](Index i) { return patterns.field(i, state[i], overlaps) >= F(0) ? F(1) : F(-1); };
+  const auto set = [&](Index i, F value) {
+    if (state[i] == value) return false;
+    state[i] = value;
+    patterns.add(i, value + value, overlaps);
+    return true;
+  };
+  orders.run(max_sweeps, [&](const Index* order) {
+    bool turned = false;
+    if (orders.sweeps > 0) {
+      for (Index i = 0; i < orders.asked; ++i) turned |= set(order[i], wanted(order[i]));
+    } else {
+      for (Index i = 0; i < patterns.units(); ++i) next[i] = wanted(i);
+      for (Index i = 0; i < patterns.units(); ++i) turned |= set(i, next[i]);
     }
-  }
-
-  void run(const Patterns& patterns, F* state, F* next, F* overlaps) const {
-    patterns.measure(state, overlaps);
-    const auto wanted = [&](Index i) { return patterns.field(i, state[i], overlaps) >= F(0) ? F(1) : F(-1); };
-    const auto set = [&](Index i, F value) {
-      if (state[i] == value) return false;
-      state[i] = value;
-      patterns.add(i, value + value, overlaps);
-      return true;
-    };
-    for (Index sweep = 0, quiet = 0; sweep < max_sweeps_ && quiet < patience_; ++sweep) {
-      bool turned = false;
-      if (together_) {
-        for (Index i = 0; i < patterns.units(); ++i) next[i] = wanted(i);
-        for (Index i = 0; i < patterns.units(); ++i) turned |= set(i, next[i]);
-      } else {
-        const Index* order = orders_ + sweep % sweeps_ * asked_;
-        for (Index i = 0; i < asked_; ++i) turned |= set(order[i], wanted(order[i]));
-      }
-      quiet = turned ? 0 : quiet + 1;
-    }
-  }
-
- private:
-  bool together_;
-  Index max_sweeps_;
-  const Index* orders_;
-  Index sweeps_, asked_, patience_ = 1;
-};
+    return turned;
+  });
+}
 
 // function(row, its state, two arrays for units and one for overlaps) for every state
 template <class T, class Function>
@@ -154,9 +131,9 @@ void dense_recall_of(const Matrix<const T>& p, double degree, bool together, Ind
                      Index sweeps, Index asked, const Matrix<T>& s) {
   if (s.cols == 0) return;
   const Patterns patterns(p, degree);
-  const Sweeps run(together, max_sweeps, orders, sweeps, asked, p.cols);
+  const Orders asked_units(orders, together ? 0 : sweeps, asked, p.cols);
   each_state(patterns, s, [&](Index i, F* state, F* next, F* overlaps) {
-    run.run(patterns, state, next, overlaps);
+    run_state(patterns, asked_units, max_sweeps, state, next, overlaps);
     for (Index j = 0; j < s.cols; ++j) s.data[i * s.row_stride + j * s.col_stride] = T(state[j]);
   });
 }

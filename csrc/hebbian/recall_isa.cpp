@@ -3,6 +3,7 @@
 // other, it keeps them: a unit that turns over adds a column of the weights to the fields of its state. Few do.
 #include "gemm/engine.hpp"
 #include "hebbian/fields.hpp"
+#include "hebbian/orders.hpp"
 
 namespace fastdl::hebbian::FASTDL_LEVEL {
 namespace {
@@ -45,28 +46,18 @@ void turn(const Matrix<const T>& w, T* to) {
 template <class T>
 class Asynchronous {
  public:
-  Asynchronous(const Matrix<const T>& w, Index max_sweeps, const Index* orders, Index sweeps, Index units)
-      : n_(w.rows), max_sweeps_(max_sweeps), orders_(orders), sweeps_(sweeps), units_(units) {
+  Asynchronous(const Matrix<const T>& w, Index max_sweeps, const Orders& orders)
+      : n_(w.rows), max_sweeps_(max_sweeps), orders_(orders), in_order_(orders.natural(w.rows)) {
     columns_ = w.data;
     if (w.row_stride != 1 || w.col_stride != n_) {
       T* turned = scratch_.array<T>(n_, n_);
       turn(w, turned);
       columns_ = turned;
     }
-    in_order_ = sweeps == 1 && units == n_;
-    for (Index i = 0; in_order_ && i < units; ++i) in_order_ = orders[i] == i;
-    patience_ = 1;
-    bool* asked = scratch_.array<bool>(n_);
-    for (Index sweep = 0; sweep < sweeps && !in_order_; ++sweep) {
-      for (Index i = 0; i < n_; ++i) asked[i] = false;
-      for (Index i = 0; i < units; ++i) asked[orders[sweep * units + i]] = true;
-      for (Index i = 0; i < n_; ++i)
-        if (!asked[i]) patience_ = sweeps;
-    }
   }
 
   void run(T* field, T* state) const {
-    for (Index sweep = 0, quiet = 0; sweep < max_sweeps_ && quiet < patience_; ++sweep) {
+    orders_.run(max_sweeps_, [&](const Index* order) {
       bool turned = false;
       if (in_order_) {
         Index i = 0;
@@ -75,11 +66,10 @@ class Asynchronous {
             for (Index j = i; j < i + step<T>; ++j) turned |= ask(j, field, state);
         for (; i < n_; ++i) turned |= ask(i, field, state);
       } else {
-        const Index* order = orders_ + sweep % sweeps_ * units_;
-        for (Index i = 0; i < units_; ++i) turned |= ask(order[i], field, state);
+        for (Index i = 0; i < orders_.asked; ++i) turned |= ask(order[i], field, state);
       }
-      quiet = turned ? 0 : quiet + 1;
-    }
+      return turned;
+    });
   }
 
  private:
@@ -102,9 +92,7 @@ class Asynchronous {
   }
 
   Index n_, max_sweeps_;
-  const Index* orders_;
-  Index sweeps_, units_;
-  Index patience_;  // sweeps without a change after which there can be none: one, if all units are asked in it
+  Orders orders_;
   bool in_order_;
   core::Scratch scratch_;
   const T* columns_;
@@ -208,7 +196,7 @@ void recall_of(const Matrix<const T>& w, const Matrix<const T>& b, bool together
       run(Matrix<T>{s.data + first * s.row_stride, at_most(most, s.rows - first), n, s.row_stride, s.col_stride});
   };
   if (together) return each([&](const Matrix<T>& part) { synchronous(fields, threshold, max_sweeps, part); });
-  const Asynchronous<T> one_by_one(w, max_sweeps, orders, sweeps, units);
+  const Asynchronous<T> one_by_one(w, max_sweeps, {orders, sweeps, units, n});
   each([&](const Matrix<T>& part) { asynchronous(fields, threshold, one_by_one, part); });
 }
 
