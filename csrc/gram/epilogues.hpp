@@ -206,10 +206,10 @@ struct Angles {
   // - e/2) and sin^2 = e (1 - e/4).
   __attribute__((noinline)) void again(Angle<T>& angle, Vec<T> doubtful, Index row, Index column) const {
     const auto chosen = (simd::IntVec<T>)doubtful;
-    const Unit a(x, row, x_inverse[row]);
+    const UnitRow<T> a(x, row, x_inverse[row]);
     for (int i = 0; i < simd::lanes<T>; ++i) {
       if (!chosen[i] || column + i >= y.rows) continue;
-      const Unit b(y, column + i, y_inverse[column + i]);
+      const UnitRow<T> b(y, column + i, y_inverse[column + i]);
       if (a.zero() || b.zero()) {
         angle.squared_sine[i] = angle.deficit[i] = 1;
         angle.cosine[i] = 0;
@@ -225,38 +225,6 @@ struct Angles {
 
  private:
   static FASTDL_INLINE double square(double v) { return v * v; }
-
-  // A row over its length, in double. One whose squares leave that range too is brought near 1 first, by a power of 2.
-  class Unit {
-   public:
-    Unit(const Matrix<const T>& rows, Index row, T inverse)
-        : from_(rows.data + row * rows.row_stride), stride_(rows.col_stride), zero_(inverse == 0) {
-      if (sizeof(T) == 8 && inverse != inverse) {
-        double largest = 0;
-        for (Index k = 0; k < rows.cols; ++k) {
-          const double size = __builtin_fabs(double(from_[k * stride_]));
-          largest = size > largest ? size : largest;
-        }
-        if (largest > 0 && __builtin_isfinite(largest)) shift_ = -__builtin_ilogb(largest);
-      }
-      inverse_ = inverse_length(sum_over(rows.cols, [&](Index k) { return square(near_one(k)); }));
-    }
-
-    bool zero() const { return zero_; }
-    double operator()(Index k) const { return inverse_ * near_one(k); }
-
-   private:
-    double near_one(Index k) const {
-      const double value = double(from_[k * stride_]);
-      return shift_ == 0 ? value : __builtin_ldexp(value, shift_);
-    }
-
-    const T* from_;
-    Index stride_;
-    bool zero_;
-    int shift_ = 0;
-    double inverse_;
-  };
 };
 
 // theta - sin(theta), by its series where that cancels.

@@ -31,6 +31,17 @@ struct DistanceAfter {
   }
 };
 
+// run(rule, left, right, epilogue) for values of the kernel. Products of unit vectors are cosines: the lengths go into
+// the packed rows, and nothing is left for an epilogue. (3001 x 2003 of 2 features on two threads: 0.8 ms, and 1.4 with
+// one.)
+template <class T, class Run>
+void with_values(const Kernel& kernel, Rows<T>& rows, const Run& run) {
+  if (kernel.kind != FASTDL_COSINE) return with_kernel(kernel, rows, run);
+  const T *of_x, *of_y;
+  rows.inverse_lengths(of_x, of_y);
+  run(gemm::MultiplyAdd{}, Units<T>{rows.x, of_x}, Units<T>{rows.y, of_y}, gemm::Identity{});
+}
+
 template <class T>
 void gram_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,
              const Distance<T>* distance, const Matrix<T>& k) {
@@ -40,7 +51,7 @@ void gram_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const 
   Rows<T> rows(x, y, symmetric, turned);
   const gemm::Extents size{rows.x.rows, rows.y.rows, rows.x.cols};
   const gemm::Output<T> output{k.data, turned ? k.col_stride : k.row_stride, turned ? k.row_stride : k.col_stride};
-  with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
+  with_values(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
     if (!distance) return gemm::multiply<T>(size, symmetric, rule, left, right, output, epilogue);
     const Distance<T> here = turned ? Distance<T>{distance->of_y, distance->of_x} : *distance;
     const DistanceAfter<T> both{gemm::Finish<T>(epilogue), here};
@@ -69,7 +80,7 @@ void distance_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<co
 template <class T>
 void blocks_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, gemm::Consumer<T> consumer) {
   Rows<T> rows(x, y, false);
-  with_kernel(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
+  with_values(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
     gemm::stream<T>({x.rows, y.rows, x.cols}, rule, left, right, epilogue, consumer);
   });
 }

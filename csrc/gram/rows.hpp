@@ -57,29 +57,30 @@ inline double length(double squared) { return __builtin_sqrt(squared); }
 inline double inverse_length(double squared) { return squared > 0 ? 1 / __builtin_sqrt(squared) : squared; }
 using OfLength = double (*)(double squared);
 
-// The squared length of a contiguous row: lanes of partial sums, which are added in double.
+// The squared length of a contiguous row: lanes of partial sums, which are added in double, by halves. (One after the
+// other, 32 lanes took as long as 250 features.)
 template <bool centred, bool weighted, class T>
 double squared_length(const T* row, Index count, const Features<T>& features) {
   constexpr int step = simd::lanes<T>;
   simd::Vec<T> sums[4] = {};
   Index k = 0;
-  const auto take = [&](simd::Vec<T>& sum, Index at) {
-    simd::Vec<T> value = simd::load(row + at);
-    if constexpr (centred) value -= simd::load(features.centre + at);
-    if constexpr (weighted) value *= simd::load(features.weight + at);
+  const auto take = [&](simd::Vec<T>& sum, const auto& load) {
+    simd::Vec<T> value = load(row);
+    if constexpr (centred) value -= load(features.centre);
+    if constexpr (weighted) value *= load(features.weight);
     sum = simd::fma(value, value, sum);
   };
   for (; k + 4 * step <= count; k += 4 * step)
-    for (int u = 0; u < 4; ++u) take(sums[u], k + u * step);
-  for (; k + step <= count; k += step) take(sums[0], k);
-  double total = 0;
-  for (int u = 0; u < 4; ++u)
-    for (int i = 0; i < step; ++i) total += double(sums[u][i]);
-  for (; k < count; ++k) {
-    const double value = double(features(row[k], k));
-    total += value * value;
-  }
-  return total;
+    for (int u = 0; u < 4; ++u) take(sums[u], [&](const T* from) { return simd::load(from + k + u * step); });
+  for (; k + step <= count; k += step) take(sums[0], [&](const T* from) { return simd::load(from + k); });
+  if (const int rest = int(count - k); rest > 0)
+    take(sums[1], [&](const T* from) { return simd::load_first(from + k, rest); });
+  double total[step];
+  for (int i = 0; i < step; ++i)
+    total[i] = (double(sums[0][i]) + double(sums[1][i])) + (double(sums[2][i]) + double(sums[3][i]));
+  for (int half = step / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) total[i] += total[i + half];
+  return total[0];
 }
 
 template <class T>
@@ -91,7 +92,7 @@ double squared_length(const Matrix<const T>& x, Index i, const Features<T>& feat
       return value * value;
     });
   };
-  if (x.col_stride != 1) return in_double();
+  if (x.col_stride != 1 || x.cols < simd::lanes<T>) return in_double();
   const double squared = features.centre && features.weight ? squared_length<true, true>(row, x.cols, features)
                          : features.centre                  ? squared_length<true, false>(row, x.cols, features)
                          : features.weight                  ? squared_length<false, true>(row, x.cols, features)
@@ -134,6 +135,40 @@ void inverse_lengths(const Matrix<const T>& x, T* to) {
     return is_zero(x, i) ? T(0) : T(__builtin_nan(""));
   });
 }
+
+// A row over its length, in double. One whose squares leave that range too is brought near 1 first, by a power of 2.
+// `inverse` is what inverse_lengths has for it.
+template <class T>
+class UnitRow {
+ public:
+  UnitRow(const Matrix<const T>& rows, Index row, T inverse)
+      : from_(rows.data + row * rows.row_stride), stride_(rows.col_stride), zero_(inverse == 0) {
+    if (sizeof(T) == 8 && inverse != inverse) {
+      double largest = 0;
+      for (Index k = 0; k < rows.cols; ++k) {
+        const double size = __builtin_fabs(double(from_[k * stride_]));
+        largest = size > largest ? size : largest;
+      }
+      if (largest > 0 && __builtin_isfinite(largest)) shift_ = -__builtin_ilogb(largest);
+    }
+    inverse_ = inverse_length(sum_over(rows.cols, [&](Index k) { return near_one(k) * near_one(k); }));
+  }
+
+  bool zero() const { return zero_; }
+  double operator()(Index k) const { return inverse_ * near_one(k); }
+
+ private:
+  double near_one(Index k) const {
+    const double value = double(from_[k * stride_]);
+    return shift_ == 0 ? value : __builtin_ldexp(value, shift_);
+  }
+
+  const T* from_;
+  Index stride_;
+  bool zero_;
+  int shift_ = 0;
+  double inverse_;
+};
 
 // A centre near the data keeps the products small that squared distances are differences of. Any will do: the mean of
 // up to 256 rows, without what is not finite or so large that it would outweigh the rest. It is taken of Y alone, so
@@ -186,6 +221,54 @@ struct Centred {
         simd::store(at, (simd::load(at) - centre) * weight);
       }
     }
+  }
+};
+
+// An operand whose rows are of length 1, or 0 where they are 0. `inverse` is what inverse_lengths made.
+template <class T>
+struct Units {
+  Matrix<const T> from;
+  const T* inverse;
+
+  void pack_rows(Index first, int count, Index k, Index depth, T* panel) const {
+    constexpr int rows = gemm::Shape<T>::rows, step = simd::lanes<T>;
+    strided().pack_rows(first, count, k, depth, panel);
+    // Rows come round again after as many values as both a vector and a panel fit into.
+    constexpr int period = rows % 2 == 0 ? rows * step / 2 : rows * step;
+    T factors[period];
+    for (int i = 0; i < period; ++i) factors[i] = inverse[first + (i % rows < count ? i % rows : count - 1)];
+    const Index size = depth * rows;
+    Index p = 0;
+    for (; p + period <= size; p += period)
+#pragma GCC unroll 8
+      for (int i = 0; i < period; i += step)
+        simd::store(panel + p + i, simd::load(panel + p + i) * simd::load(factors + i));
+    for (int i = 0; p < size; ++p, ++i) panel[p] *= factors[i];
+    for (int r = 0; r < count; ++r)
+      if (inverse[first + r] != inverse[first + r]) extreme(first + r, k, depth, panel + r, rows);
+  }
+
+  void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
+    constexpr int step = simd::lanes<T>;
+    strided().pack_columns(first, count, k, depth, width, panel);
+    for (int j = 0; j < width; j += step) {
+      const simd::Vec<T> factors = simd::load(inverse + first + j);
+      for (Index p = 0; p < depth; ++p) {
+        T* at = panel + p * width + j;
+        simd::store(at, simd::load(at) * factors);
+      }
+    }
+    for (int j = 0; j < count; ++j)
+      if (inverse[first + j] != inverse[first + j]) extreme(first + j, k, depth, panel + j, width);
+  }
+
+ private:
+  gemm::Strided<T> strided() const { return {from.data, from.row_stride, from.col_stride}; }
+
+  // A row whose squared length is beyond the type.
+  __attribute__((noinline)) void extreme(Index row, Index k, Index depth, T* to, Index stride) const {
+    const UnitRow<T> unit(from, row, inverse[row]);
+    for (Index p = 0; p < depth; ++p) to[p * stride] = T(unit(k + p));
   }
 };
 
