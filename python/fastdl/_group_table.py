@@ -54,7 +54,7 @@ class Group:
     (3, 0, array([0, 2, 1]))
     """
 
-    __slots__ = ("_cycle", "_quotient", "identity", "inverse", "order", "permutations", "table")
+    __slots__ = ("_cosets", "_cycle", "_quotient", "identity", "inverse", "order", "permutations", "table")
 
     def __init__(self, table: Any) -> None:
         where = "group.Group"
@@ -76,6 +76,7 @@ class Group:
         self.permutations: HostArray | None = None
         self._quotient: HostArray | None = None
         self._cycle: HostArray | None = None
+        self._cosets: Any = None
 
     @property
     def quotient(self) -> HostArray:
@@ -86,18 +87,19 @@ class Group:
 
     @property
     def cycle(self) -> HostArray:
-        """The powers of an element of which all others are powers, in their order; empty if there is none."""
+        """The powers of an element of which there are most, in their order: the largest cyclic subgroup."""
         if self._cycle is None:
-            powers = np.zeros(0, np.int64)
+            longest, seen = [self.identity], np.zeros(self.order, bool)
             for a in range(self.order):
-                row, seen, at = self.table[:, a], [self.identity], int(self.table[self.identity, a])
+                if seen[a] or len(longest) == self.order:
+                    continue
+                row, powers, at = self.table[a], [self.identity], a
                 while at != self.identity:
-                    seen.append(at)
+                    powers.append(at)
                     at = int(row[at])
-                if len(seen) == self.order:
-                    powers = np.array(seen, np.int64)
-                    break
-            self._cycle = _read_only(powers)
+                seen[powers] = True  # which have no more powers than a
+                longest = max(longest, powers, key=len)
+            self._cycle = _read_only(np.array(longest, np.int64))
         return self._cycle
 
     def __repr__(self) -> str:
@@ -222,7 +224,7 @@ class Group:
         group.order = len(table)
         group.identity = _identity("group.Group", table)
         group.inverse = _inverses("group.Group", table, group.identity)
-        group.permutations = group._quotient = group._cycle = None
+        group.permutations = group._quotient = group._cycle = group._cosets = None
         return group
 
 
