@@ -8,10 +8,11 @@ namespace fastdl::gemm {
 namespace {
 
 // A rule has `start`, the value of an empty sum; `step`, which takes one k; `merge`, which joins two stretches of k;
-// and `long_step`, true if a step is many operations.
+// `long_step`, true if a step is many operations; and `wants_registers`, true if it needs so many registers that of 16
+// not enough are left for the sums of a whole tile, which are then taken half by half.
 struct Sum {
   static constexpr int start = 0;
-  static constexpr bool long_step = false;
+  static constexpr bool long_step = false, wants_registers = false;
   template <class V>
   FASTDL_INLINE V merge(V first, V second) const {
     return first + second;

@@ -28,9 +28,32 @@ struct Stretch {
   bool last() const { return first + depth == all; }
 };
 
-// acc[r][v] = sum over p of a[r, p] * b[p, v], or what the rule has for it. Meanwhile memory from `ahead` on is fetched
-// to L2, a line for a line's worth of p: among the multiply-adds that takes no time. (All at once before the tile it
-// took 2% of 2048 cubed.)
+// Rows [First, First + Count) of a tile: acc[r][v] = sum over p of a[r, p] * b[p, v], or what the rule has for it.
+// Meanwhile memory from `ahead` on is fetched to L2, a line for a line's worth of p: among the multiply-adds that takes
+// no time. (All at once before the tile it took 2% of 2048 cubed.)
+template <int First, int Count, class T, int Rows, int Vectors, class Rule>
+FASTDL_INLINE void sum_rows(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors], const Rule& rule,
+                            const T* ahead) {
+  for (Index from = 0; from < depth; from += line<T>) {
+    simd::prefetch_to_l2(ahead + from);
+    const Index to = at_most(from + line<T>, depth);
+#pragma GCC unroll 4
+    for (Index p = from; p < to; ++p) {
+      simd::Vec<T> right[Vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) right[v] = simd::load(b + v * simd::lanes<T>);
+#pragma GCC unroll 8
+      for (int r = First; r < First + Count; ++r) {
+        const simd::Vec<T> left = simd::broadcast(a[r]);
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) acc[r][v] = rule.step(acc[r][v], left, right[v]);
+      }
+      a += Shape<T>::rows;
+      b += Vectors * simd::lanes<T>;
+    }
+  }
+}
+
 template <class T, int Rows, int Vectors, class Rule>
 FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> (&acc)[Rows][Vectors], const Rule& rule,
                               const T* ahead) {
@@ -45,25 +68,11 @@ FASTDL_INLINE void accumulate(const T* a, const T* b, Index depth, simd::Vec<T> 
         for (int v = 0; v < Vectors; ++v)
           acc[r][v] = rule.step(acc[r][v], simd::broadcast(a[p * Shape<T>::rows + r]),
                                 simd::load(b + (p * Vectors + v) * simd::lanes<T>));
-    return;
-  }
-  for (Index from = 0; from < depth; from += line<T>) {
-    simd::prefetch_to_l2(ahead + from);
-    const Index to = at_most(from + line<T>, depth);
-#pragma GCC unroll 4
-    for (Index p = from; p < to; ++p) {
-      simd::Vec<T> right[Vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) right[v] = simd::load(b + v * simd::lanes<T>);
-#pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r) {
-        const simd::Vec<T> left = simd::broadcast(a[r]);
-#pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) acc[r][v] = rule.step(acc[r][v], left, right[v]);
-      }
-      a += Shape<T>::rows;
-      b += Vectors * simd::lanes<T>;
-    }
+  } else if constexpr (Rule::wants_registers && Shape<T>::vectors == 2 && Rows > 3) {
+    sum_rows<0, 3>(a, b, depth, acc, rule, ahead);
+    sum_rows<3, Rows - 3>(a, b, depth, acc, rule, a);
+  } else {
+    sum_rows<0, Rows>(a, b, depth, acc, rule, ahead);
   }
 }
 

@@ -7,11 +7,18 @@
 namespace fastdl::gram {
 namespace {
 
-// sum |a - b|
+// sum |a - b|. The sum is taken by a multiply-add with 1, the same to the bit: processors that subtract on other units
+// than they multiply on then use both. (Zen 3, a step of a tile: 10.8 cycles half by half, 12.1 with plain additions,
+// and 13.1 with the whole tile, one of whose sums found no register.)
 struct AbsoluteDifference : gemm::Sum {
+  static constexpr bool wants_registers = true;
   template <class V>
   FASTDL_INLINE V step(V sum, V a, V b) const {
+#if FASTDL_VECTOR_BYTES > 16
+    return simd::fma(simd::abs(a - b), V{} + 1, sum);
+#else
     return sum + simd::abs(a - b);
+#endif
   }
 };
 
