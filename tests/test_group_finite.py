@@ -1,6 +1,7 @@
 """Finite groups, and convolution of functions on them."""
 
 import itertools
+import re
 from functools import cache
 
 import numpy as np
@@ -61,7 +62,12 @@ class TestGroup:
             ([[0, 1, 2]], ValueError, r"expected a square table .* got shape \(1, 3\)"),
             ([[0.0, 1.0], [1.0, 0.0]], TypeError, "expected table to be integers, got list of float64"),
             ([], ValueError, "expected a square table of at least one element"),
-            ([[1, 1], [0, 0]], ValueError, "expected an identity"),
+            (
+                [[1, 1], [0, 0]],
+                ValueError,
+                r"expected an identity e .* got none: 0 comes nearest, but \(0, 0\) gives 1",
+            ),
+            ([[0, 1, 2], [0, 1, 2], [0, 1, 2]], ValueError, r"0 comes nearest, but \(1, 0\) gives 0"),
             ([[0, 1, 2], [1, 0, 1], [2, 1, 0]], ValueError, r"triple \(1, 1, 2\)"),
             ([[0, 1], [1, 1]], ValueError, "expected an inverse of every element, got none of 1"),
             ([[0, 1], [1]], ValueError, "expected table to be a rectangle of integers"),
@@ -71,13 +77,43 @@ class TestGroup:
         with pytest.raises(error, match=r"^\[group\.Group\] .*" + message):
             Group(table)
 
-    def test_failing_triples_are_named(self, rng):
-        """A latin square with an identity that is no group: the triple in the message fails."""
+    def test_what_fails_is_named(self, rng):
+        """Of tables that are no groups, or nearly one: the message has elements for which the rule does fail."""
         loop = [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]]
-        with pytest.raises(ValueError, match="for the triple") as caught:
-            Group(loop)
-        a, b, c = (int(i) for i in str(caught.value).rpartition("(")[2].rstrip(")").split(","))
-        assert loop[loop[a][b]][c] != loop[a][loop[b][c]]
+        tables, seen = [np.array(loop)], set()
+        for _ in range(300):
+            n = rng.integers(2, 7)
+            table = renamed(Group.cyclic(n).table, rng) if rng.random() < 0.7 else rng.integers(0, n, (n, n))
+            table[tuple(rng.integers(0, n, 2))] = rng.integers(0, n + 1)
+            tables.append(table)
+        # Rows of [0, 1] and [1, 1]: multiplication of 1 and 0, where 0 has no inverse.
+        tables += [np.maximum.outer(np.arange(n), np.arange(n)) for n in (2, 3, 5)]
+        for table in tables:
+            try:
+                made = Group(table)
+            except ValueError as error:
+                message = str(error)
+            else:
+                seen.add("a group")
+                assert (np.sort(made.table) == np.arange(len(table))).all()
+                continue
+            rule = next(rule for rule in ("closure", "identity", "(ab)c", "inverse") if rule in message)
+            seen.add(rule)
+            places = [int(i) for i in re.findall(r"\d+", message.rpartition("got")[2])]
+            if rule == "closure":
+                value, a, b = places
+                assert table[a, b] == value and not 0 <= value < len(table)
+            elif rule == "identity":
+                nearest, a, b, value = places
+                assert table[a, b] == value and nearest in (a, b) and value != (b if a == nearest else a)
+            elif rule == "(ab)c":
+                left, right, a, b, c = places
+                assert table[table[a, b], c] == left != right == table[a, table[b, c]]
+            else:
+                (a,) = places
+                e = next(e for e in range(len(table)) if (table[e] == np.arange(len(table))).all())
+                assert not ((table[a] == e) & (table[:, a] == e)).any()
+        assert seen == {"a group", "closure", "identity", "(ab)c", "inverse"}
 
     def test_large_tables_are_quick(self):
         assert Group(Group.cyclic(1000).table).order == 1000

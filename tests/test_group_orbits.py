@@ -1,6 +1,7 @@
 """Signatures, averages, Gramians and all that does not change along orbits; sets; and SE(2, N)."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -43,6 +44,19 @@ class TestSignature:
                 -1,
             )
             assert (np.abs(found - expected) <= (len(orders) + 16) * np.finfo(dtype).eps * sizes).all(), (n, m, d)
+
+    def test_thresholds_are_of_the_type(self, level, dtype):
+        """0.1 is not a number of single precision: what counts is the nearest, where products can lie."""
+        near = dtype.type(0.1)
+        x = np.array([[near], [np.nextafter(near, dtype.type(0))], [np.nextafter(near, dtype.type(1))]])
+        for name, expected in (("step", [1, 0, 1]), ("cdf", [1, 1, 0])):
+            found = group.signature(x, np.ones((1, 1), dtype), [[0]], [0.1], nonlinearity=name)
+            np.testing.assert_array_equal(found[:, 0, 0], expected)
+        # Beyond the type no product is left.
+        far = [-1e300, -np.inf, 1e300, np.inf]
+        for name, expected in (("step", [1, 1, 0, 0]), ("cdf", [0, 0, 1, 1])):
+            found = group.signature(x, np.ones((1, 1), dtype), [[0]], far, nonlinearity=name)
+            np.testing.assert_array_equal(found[:, 0], [expected] * 3)
 
     def test_invariance(self, level, rng):
         orders = cases.rotations_and_flips(10)
@@ -166,11 +180,40 @@ class TestOrbits:
         assert value == 0 and gradient.shape == (3, 0)
         for call, error, message in [
             (lambda: group.orbit_regularizer(np.ones(3), 1.0), ValueError, r"expected W of shape \(d, n\)"),
-            (lambda: group.orbit_regularizer(np.ones((3, 2)), 0), ValueError, "expected sigma to be a number above 0"),
+            (
+                lambda: group.orbit_regularizer(np.ones((3, 2)), 0),
+                ValueError,
+                "expected sigma to be a finite number above 0",
+            ),
             (lambda: group.orbit_regularizer(np.ones((3, 2)), "a"), TypeError, "expected sigma"),
+            (lambda: group.orbit_regularizer(np.ones((3, 2)), np.inf), ValueError, "expected sigma .* got inf"),
+            (lambda: group.orbit_regularizer(np.ones((3, 2)), np.nan), ValueError, "expected sigma .* got nan"),
         ]:
             with pytest.raises(error, match=r"^\[group\.orbit_regularizer\] " + message):
                 call()
+
+    @pytest.mark.parametrize("sigma", [5e-324, 1e-310, 1e-200, 1e-130])
+    def test_regularizer_of_no_width(self, level, dtype, rng, sigma):
+        """It counts the entries that are exactly equal: Σ_ij (n δ_ij - 1) #{(k, l): G_ki = G_lj}."""
+        W = rng.integers(-2, 3, (3, 5)).astype(dtype)
+        value, gradient = group.orbit_regularizer(W, sigma)
+        equal = np.equal.outer(W.T @ W, W.T @ W)  # k i l j
+        assert value == 5 * np.einsum("kili->", equal.astype(float)) - equal.sum()
+        assert gradient.dtype == dtype and not gradient.any()
+
+    @pytest.mark.parametrize("sigma", [1e130, 1e200, 1e308])
+    def test_regularizer_of_great_width(self, level, dtype, rng, sigma):
+        value, gradient = group.orbit_regularizer(rng.standard_normal((3, 5)).astype(dtype), sigma)
+        assert value == 0 and gradient.dtype == dtype and np.abs(gradient).max() <= 1e-100
+
+    @pytest.mark.parametrize("exponent", [-500, -440, -402, -399, 399, 402, 440, 480])
+    def test_regularizer_scales(self, level, rng, exponent):
+        """Of s W with s² sigma it has the same value, and a gradient of 1 / s."""
+        W = rng.standard_normal((3, 5))
+        value, gradient = group.orbit_regularizer(W, 1.3)
+        scaled = group.orbit_regularizer(W * 2.0 ** (exponent // 2), math.ldexp(1.3, exponent // 2 * 2))
+        assert scaled[0] == value
+        np.testing.assert_array_equal(scaled[1] * 2.0 ** (exponent // 2), gradient)
 
     def test_learning_a_symmetry(self, level, rng):
         """Descent on the regulariser from near an orbit comes closer to one."""
@@ -225,6 +268,8 @@ class TestSets:
         x = np.ones((2, 3, 4))
         for call, error, message in [
             (lambda: group.permutation_layer(x, 1.0, np.ones((4, 4))), TypeError, "two numbers or two arrays"),
+            (lambda: group.permutation_layer(x, None, None), TypeError, "two arrays, got None and None"),
+            (lambda: group.average(x[0, 0], [[0, 1, 2, 3]], 3), TypeError, "expected function to be callable, got int"),
             (
                 lambda: group.permutation_layer(x, np.ones((3, 4)), np.ones((3, 4))),
                 ValueError,
@@ -296,6 +341,95 @@ class TestRotations:
             (lambda: group.se2_conv2d(x, w, rotations=0), ValueError, "expected rotations to be a whole number from 1"),
             (lambda: group.se2_conv2d(x, w, interpolation="linear"), ValueError, "expected interpolation to be"),
             (lambda: group.se2_lift_conv2d(x, w), ValueError, r"\[group.se2_lift_conv2d\] expected x of shape"),
+            (
+                lambda: group.se2_filters(w, 8, "no"),
+                TypeError,
+                r"\[group.se2_filters\] expected lift to be True or False",
+            ),
         ]:
             with pytest.raises(error, match=message):
                 call()
+
+
+def test_pooling_near_the_ends_of_the_type(dtype, rng):
+    """A mean and a length are within the type where a sum, or the sum of squares, is not. (The reference alone.)"""
+    edge = np.finfo(dtype)
+    x = (0.5 + rng.random((2, 3, 8, 4, 4)) / 2).astype(dtype)
+    wide = x.astype(np.longdouble)
+    with fastdl.backend("reference"):
+        for scale in (edge.max / 4, edge.tiny * 16, dtype.type(1)):
+            for mode, expected in (("mean", wide.mean(2)), ("l2", np.sqrt((wide * wide).sum(2)))):
+                found = group.pool(x * scale, mode).astype(np.longdouble)
+                assert (np.abs(found - expected * scale) <= 16 * edge.eps * expected * scale).all(), (scale, mode)
+        x[0, 0, 3, 0, 0], x[0, 0, 3, 0, 1], x[0, 1] = np.inf, np.nan, 0
+        for mode in ("mean", "l2"):
+            found = group.pool(x, mode)
+            assert found[0, 0, 0, 0] == np.inf and np.isnan(found[0, 0, 0, 1]) and not found[0, 1].any()
+            assert np.isfinite(found).sum() == found.size - 2
+
+
+# The layers, their arguments that fit, and which of them are shapes.
+IMAGES, MAPS, FILTERS, POSES = (1, 2, 5, 5), (1, 2, 4, 5, 5), (3, 2, 3, 3), (3, 2, 4, 3, 3)
+OF_8 = (1, 2, 8, 5, 5), (3, 2, 8, 3, 3)
+LAYERS = {
+    "lift_conv2d": (IMAGES, FILTERS),
+    "conv2d": (MAPS, POSES),
+    "lift_conv2d_input": (IMAGES, FILTERS),
+    "conv2d_input": (MAPS, POSES),
+    "lift_conv2d_weight": (IMAGES, FILTERS),
+    "conv2d_weight": (MAPS, POSES),
+    "se2_lift_conv2d": (IMAGES, FILTERS),
+    "se2_conv2d": OF_8,
+}
+
+
+@pytest.mark.parametrize("name", list(LAYERS))
+def test_bad_input_of_every_layer(level, name):
+    """Every layer and gradient refuses the same things, with its own name in front."""
+    x, w = LAYERS[name]
+    lift, elements = "lift" in name, w[2]
+
+    def call(x=x, w=w, grad=(1, 3, 4, 3, 3), **options):
+        first = x if name.endswith("_input") else np.ones(x)
+        second = w if name.endswith("_weight") else np.ones(w)
+        further = (np.ones(grad),) if name.endswith(("_input", "_weight")) else ()
+        return getattr(group, name)(first, second, *further, **options)
+
+    assert call().shape in (x, w, (1, 3, 4, 3, 3), (1, 3, 8, 3, 3))
+    bad = [
+        ({"w": (*w[:-1], 2)}, ValueError, "expected square filters, got 3 x 2"),
+        ({"w": (3, 5, *w[2:])}, ValueError, "with 2 input channels like .*, got 5"),
+        ({"w": (*w[:-2], 0, 0)}, ValueError, "expected w.* of shape"),
+        ({"w": (*w[:-2], 7, 7)}, ValueError, "expected filters no larger than the padded input, 5, got 7"),
+        ({"x": x[1:]}, ValueError, "expected (x|input_size) (of shape|to be)"),
+        ({"w": w[1:]}, ValueError, "expected (w|weight_size) (of shape|to be)"),
+        ({"stride": 0}, ValueError, "expected stride to be a whole number from 1"),
+        ({"padding": -1}, ValueError, "expected padding to be a whole number from 0"),
+    ]
+    if not lift:
+        bad += [
+            ({"x": (1, 2, 3, 5, 5)}, ValueError, f"expected .*{elements}.*, got"),
+            ({"w": (3, 2, 3, 3, 3)}, ValueError, f"expected .*{elements}.*, got"),
+        ]
+    if name.startswith("se2"):
+        bad += [({"rotations": 0}, ValueError, "expected rotations to be a whole number from 1")]
+    else:
+        bad += [
+            ({"group": "p6"}, ValueError, "expected group to be one of p4, p4m, p2, pm, got 'p6'"),
+            ({"group": 4}, TypeError, "expected group to be one of p4, p4m, p2, pm, got int"),
+            ({"algorithm": "fast"}, ValueError, "expected algorithm to be 'auto', 'expand' or 'orbit'"),
+        ]
+        bad += [] if lift else [({"group": "p4m"}, ValueError, "with the 8 elements of p4m along axis 2, got 4")]
+    if name.endswith(("_input", "_weight")):
+        bad += [
+            ({"grad": grad}, ValueError, r"expected grad of shape \(1, 3, 4, 3, 3\), got")
+            for grad in ((1, 3, 8, 3, 3), (1, 2, 4, 3, 3), (1, 3, 4, 4, 3), (1, 12, 3, 3))
+        ]
+    else:
+        bad += [
+            ({"bias": np.ones(4)}, ValueError, r"expected bias of shape \(3,\), got \(4,\)"),
+            ({"activation": "gelu"}, ValueError, "expected activation to be"),
+        ]
+    for changes, error, message in bad:
+        with pytest.raises(error, match=rf"^\[group\.{name}\] .*" + message):
+            call(**changes)

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastdl._arrays import kind
-from fastdl._conv_checks import choice, counts, geometry
+from fastdl._conv_checks import choice, geometry, whole
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
@@ -116,7 +116,10 @@ def full_size(where: str, name: str, value: Any, rank: int) -> Sizes:
     """Check a shape that is given as an argument."""
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"[{where}] expected {name} to be {rank} whole numbers, got {kind(value)}")
-    return counts(where, name, value, rank, 0)
+    wanted = f"whole numbers of at least 0, {rank} of them"
+    if len(value) != rank:
+        raise ValueError(f"[{where}] expected {name} to be {wanted}, got {tuple(value)}")
+    return tuple(whole(where, name, number, 0, wanted) for number in value)
 
 
 def check_grad(call: Call, at: int, shape: Sizes) -> None:

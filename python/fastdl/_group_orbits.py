@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import kind
+from fastdl._arrays import dtype_name, kind
 from fastdl._conv_checks import choice, whole
 from fastdl._dispatch import Operation
 from fastdl._group_table import permutations_of
@@ -56,7 +57,7 @@ def signature(
     permutations : integers of shape (order, d)
         How the elements of a group permute the features: ``(g t)[i] = t[permutations[g, i]]``.
     thresholds : numbers, optional
-        Thresholds b. Without them and without `moments` there is one, 0.
+        Thresholds b, rounded to the dtype of the result. Without them and without `moments` there is one, 0.
     moments : whole numbers, optional
         Powers of the products that are summed, each at least 0.
     nonlinearity : {"step", "cdf", "sigmoid", "tanh", "relu"}, default "step"
@@ -104,7 +105,9 @@ def signature(
     orders = permutations_of(where, "permutations", permutations, d)
     if thresholds is None and moments is None:
         thresholds = 0.0
-    cuts = _numbers(where, "thresholds", [] if thresholds is None else thresholds)
+    with np.errstate(over="ignore"):  # what is beyond the type is Inf, which no product reaches
+        wanted = _numbers(where, "thresholds", [] if thresholds is None else thresholds)
+        cuts = wanted.astype(np.float32 if dtype_name(call.dtype) == "float32" else np.float64).astype(np.float64)
     listed = [] if moments is None else list(np.atleast_1d(moments))
     powers = [whole(where, "moments", power, 0) for power in listed]
     name = choice(where, "nonlinearity", nonlinearity, NONLINEARITIES)
@@ -146,6 +149,8 @@ def average(x: Array, permutations: Any, function: Callable[[Array], Array] | No
         raise ValueError(f"[{where}] expected an element at least, got permutations of shape {orders.shape}")
     if function is None:
         return call.finish(tuple(samples.shape), None, orders)
+    if not callable(function):
+        raise TypeError(f"[{where}] expected function to be callable, got {kind(function)}")
     home = call.library.wrap(samples, call.like) if isinstance(samples, np.ndarray) else samples
     xp = call.library.namespace(home)
     total: Any = None
@@ -195,7 +200,8 @@ def orbit_regularizer(W: Array, sigma: float) -> tuple[float, Array]:
     W : array of shape (d, n)
         Columns that shall become an orbit.
     sigma : float
-        Width at which entries count as equal.
+        Width at which entries count as equal, above 0. In the limits, 1e-300 counts those that are exactly equal, and
+        with 1e300 all are, and value and gradient 0.
 
     Returns
     -------
@@ -221,9 +227,18 @@ def orbit_regularizer(W: Array, sigma: float) -> tuple[float, Array]:
     (weights,) = call.arrays
     if weights.ndim != 2:
         raise ValueError(f"[{where}] expected W of shape (d, n), got {tuple(weights.shape)}")
-    width = real("a number above 0", lambda value: 0 < value < float("inf"))(where, "sigma", sigma, 0)
-    gradient, value = call.finish_several((tuple(weights.shape),), width)
-    return float(value), gradient
+    width = real("a finite number above 0", lambda value: 0 < value < float("inf"))(where, "sigma", sigma, 0)
+    if 2.0**-400 <= width <= 2.0**400:
+        gradient, value = call.finish_several((tuple(weights.shape),), width)
+        return float(value), gradient
+    # Its square would leave the type. Of s W and s² sigma the value is the same, and the gradient 1 / s of this one.
+    exponent = math.frexp(width)[1]
+    shift = ((-390 if exponent < 0 else 390) - exponent) // 2
+    home = call.library.wrap(weights, call.like) if isinstance(weights, np.ndarray) else weights
+    xp = call.library.namespace(home)
+    value, gradient = orbit_regularizer(xp.astype(home, xp.float64) * 2.0**shift, math.ldexp(width, 2 * shift))
+    with np.errstate(over="ignore", under="ignore"):
+        return value, xp.astype(gradient * 2.0**shift, home.dtype, copy=False)
 
 
 def permutation_layer(x: Array, lam: Any, gam: Any) -> Array:
@@ -250,8 +265,10 @@ def permutation_layer(x: Array, lam: Any, gam: Any) -> Array:
     """
     where = "group.permutation_layer"
     scalars = [isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in (lam, gam)]
-    if scalars[0] != scalars[1]:
-        raise TypeError(f"[{where}] expected lam and gam to be two numbers or two arrays, got one of each")
+    if scalars[0] != scalars[1] or lam is None or gam is None:
+        raise TypeError(
+            f"[{where}] expected lam and gam to be two numbers or two arrays, got {kind(lam)} and {kind(gam)}"
+        )
     call = _layer.begin(x, *((None, None) if scalars[0] else (lam, gam)))
     samples, first, second = call.arrays
     if scalars[0]:

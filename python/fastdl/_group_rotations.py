@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdl import _dispatch
-from fastdl._conv_checks import activation_name, choice, whole
+from fastdl._conv_checks import activation_name, choice, flag, whole
 from fastdl._dispatch import Operation
 from fastdl._group_checks import check_layer, warn_if_broken
 from fastdl._group_table import planar
@@ -102,11 +102,12 @@ def se2_filters(w: Array, rotations: int = 8, lift: bool = False, interpolation:
     where = "group.se2_filters"
     number, name = _check(where, rotations, interpolation)
     call = _filters.begin(w)
+    lifts = flag(where, "lift", lift)
     shape = tuple(call.arrays[0].shape)
-    _check_filters(where, shape, number, lift)
+    _check_filters(where, shape, number, lifts)
     k = shape[-1]
-    inputs = shape[1] * (1 if lift else number)
-    return call.finish((shape[0] * number, inputs, k, k), None, rotation_matrices(k, number, name), bool(lift))
+    inputs = shape[1] * (1 if lifts else number)
+    return call.finish((shape[0] * number, inputs, k, k), None, rotation_matrices(k, number, name), lifts)
 
 
 def _check_filters(where: str, shape: tuple[int, ...], number: int, lift: bool) -> None:

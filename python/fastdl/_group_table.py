@@ -265,9 +265,14 @@ def _identity(where: str, table: HostArray) -> int:
     for e in range(len(table)):
         if table[e, 0] == 0 and np.array_equal(table[e], i) and np.array_equal(table[:, e], i):
             return e
-    left = np.flatnonzero((table == i[None, :]).all(axis=1))
-    one = f"{int(left[0])}, which is one from the left only" if len(left) else "none"
-    raise ValueError(f"[{where}] expected an identity e with ea = ae = a for all a, got {one}")
+    holds = (table == i) & (i == table.T)  # [e, a]: ea = a and ae = a
+    e = int(np.argmax(holds.sum(axis=1)))
+    a = int(np.argmin(holds[e]))
+    left, right = (e, a) if table[e, a] != a else (a, e)
+    raise ValueError(
+        f"[{where}] expected an identity e with ea = ae = a for all a, "
+        f"got none: {e} comes nearest, but ({left}, {right}) gives {int(table[left, right])}"
+    )
 
 
 def _inverses(where: str, table: HostArray, e: int) -> HostArray:

@@ -159,9 +159,13 @@ def pool(x: Any, mode: str) -> Any:
         return xp.max(x, axis=2)
     values = wide(x)
     if mode == "l2":
-        total = xp.sqrt(xp.sum(values * values, axis=2))
+        # Relative to the largest, for squares may be beyond the type, or below it.
+        largest = xp.max(xp.abs(values), axis=2, keepdims=True)
+        unit = xp.where((largest > 0) & (largest < float("inf")), largest, xp.ones_like(largest))
+        ratios = values / unit
+        total = unit[:, :, 0, ...] * xp.sqrt(xp.sum(ratios * ratios, axis=2))
     elif mode == "mean":
-        total = xp.mean(values, axis=2)
+        total = xp.sum(values / x.shape[2], axis=2)
     else:
         total = xp.sum(values, axis=2)
     return xp.astype(total, x.dtype, copy=False)
