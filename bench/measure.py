@@ -90,8 +90,8 @@ class Group:
 
 
 def selected(module: Any, full: bool, isa: str, case: str) -> list[Group]:
-    """The groups of a family on one instruction set whose label contains `case`."""
-    return [group for group in module.groups(full, isa) if case in group.label]
+    """The groups of a family on one instruction set whose label contains `case`, or one of several between bars."""
+    return [group for group in module.groups(full, isa) if any(text in group.label for text in case.split("|"))]
 
 
 @contextmanager

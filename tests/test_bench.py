@@ -205,6 +205,16 @@ def test_every_gram_case_has_a_formula_and_a_bound(suite):
         assert all(n * (m or n) * d >= 1e7 for n, m, d in shapes), name
 
 
+def test_cases_are_chosen_by_alternatives(suite):
+    def chosen(text):
+        return [group.label for group in suite["measure"].selected(suite["bench_gram"], True, "any", text)]
+
+    tall, flat = chosen("n=4099 "), chosen("d=17 ")
+    assert tall and flat and not set(tall) & set(flat)
+    assert sorted(chosen("n=4099 |d=17 ")) == sorted(tall + flat)
+    assert len(chosen("")) > len(tall + flat)
+
+
 def test_every_conv_case_has_a_formula_and_rivals(suite):
     cases = suite["bench_conv"].conv_bench
     everything = [*cases.GOALS, *cases.LAYERS, *cases.SIGNALS]
