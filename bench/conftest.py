@@ -14,7 +14,7 @@ import measure
 def pytest_addoption(parser):
     options = parser.getgroup("fastdl")
     options.addoption("--full", action="store_true", help="all sizes, more rounds")
-    options.addoption("--case", default="", help="only groups whose label contains this, or one of several between bars")
+    options.addoption("--case", default="", help="only groups whose label contains this, or one of a|b|c")
     options.addoption("--deadline", type=float, help="begin no group after this time (as time.time())")
     options.addoption("--record", action="store_true", help="print a line of JSON for each timing, for run.py")
 
