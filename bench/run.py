@@ -178,7 +178,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="within three minutes; the default")
     length.add_argument("--full", action="store_true", help="all sizes, more rounds")
-    parser.add_argument("--case", default="", metavar="TEXT", help="only cases whose label contains TEXT, or one of A|B")
+    parser.add_argument("--case", default="", metavar="TEXT", help="only cases whose label has TEXT, or one of A|B")
     parser.add_argument("--output", type=Path, default=HERE / "results", metavar="FOLDER", help="bench/results if none")
     options = parser.parse_args(arguments)
     unknown = [family for family in options.families if family not in FAMILIES]
