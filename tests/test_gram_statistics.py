@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import fastdl
 from cases import gram as cases
-from cases import wide
+from cases import layouts, wide
 from fastdl import gram
 from fastdl.reference import gram as reference
 
@@ -15,9 +16,9 @@ def psd(rng, n, dtype, rank=6):
 
 
 class TestCenter:
-    @pytest.mark.parametrize("n", [0, 1, 2, 9, 65])
+    @pytest.mark.parametrize("n", [0, 1, 2, 9, 65, 200])
     def test_definition(self, level, dtype, rng, n):
-        K = (psd(rng, n, np.float64) + 3).astype(dtype)
+        K = (rng.standard_normal((n, n)) + 3).astype(dtype)
         H = np.eye(n) - np.full((n, n), 1 / max(1, n))
         found = gram.center(K)
         eps = np.finfo(dtype).eps
@@ -33,6 +34,13 @@ class TestCenter:
         shift = rng.standard_normal(17).astype(dtype)
         assert np.all(np.abs(gram.center(K + shift[:, None] + shift[None, :]) - centred) <= limit)
         np.testing.assert_array_equal(gram.center(np.full((5, 5), 3, dtype)), 0)
+
+    @pytest.mark.parametrize("n", [1, 2, 7, 63, 64, 65, 129, 500])
+    def test_a_symmetric_matrix_stays_so_to_the_bit(self, level, dtype, rng, n):
+        K = rng.standard_normal((n, n))
+        for name, matrix in layouts((K + K.T + 100 * rng.random()).astype(dtype)):
+            centred = gram.center(matrix)
+            assert centred.tobytes() == np.ascontiguousarray(centred.T).tobytes(), name
 
     def test_is_the_gram_matrix_of_centred_samples(self, level, rng):
         X = rng.standard_normal((11, 4))
@@ -203,3 +211,24 @@ def test_other_libraries(level, library, dtype, rng):
     ]:
         assert type(found) is type(k) and found.dtype == k.dtype
         np.testing.assert_allclose(np.from_dlpack(found), expected, rtol=rtol, atol=rtol)
+
+
+def test_any_number_of_threads_gives_the_same_bits(native_level, dtype, rng, keep_threads):
+    K, L = (rng.standard_normal((700, 700)).astype(dtype) for _ in range(2))
+    x, J = rng.standard_normal((9, 40, 30, 17)).astype(dtype), rng.standard_normal((50, 20_000)).astype(dtype)
+    Q = rng.standard_normal((600, 20)).astype(dtype)
+    found = []
+    for count in (1, 2, 5):
+        fastdl.set_num_threads(count)
+        results = (
+            *(gram.center(K), gram.hsic(K, L), gram.hsic(K, L, False), gram.cka(K, L)),
+            *(
+                gram.feature_gram(x),
+                gram.feature_gram(x, center=True),
+                gram.empirical_ntk(J),
+                gram.empirical_ntk(J, J[:7]),
+            ),
+            *(gram.softmax_matvec(Q, Q[::-1], Q), gram.softmax_matvec(Q, Q[::-1], Q[:, 0])),
+        )
+        found.append([result.tobytes() for result in results])
+    assert found[0] == found[1] == found[2]

@@ -1,5 +1,5 @@
 // Statistics of Gram matrices, compiled once per instruction-set level: centring, and the dependence of two of them.
-// Sums are in double, over groups of rows that the problem alone determines.
+// Sums are in double, over groups of rows that the size alone determines.
 #include "gram/bodies.hpp"
 #include "gram/rows.hpp"
 
@@ -9,14 +9,20 @@ namespace {
 using gemm::at_most;
 using gemm::divide_up;
 
-// function(group, first row, last row + 1) for the rows of an n x n matrix in at most 64 groups, a task each.
+// Rows of a group, and columns that are summed together: a multiple of 8, and enough for 64 groups or fewer.
+constexpr Index most_groups = 64;
+constexpr Index group_rows(Index n) {
+  const Index rows = gemm::round_up(divide_up(n, most_groups), 8);
+  return rows < 64 ? 64 : rows;
+}
+
+// function(group, first row, last row + 1) for the rows of an n x n matrix, a task each.
 template <class Function>
 void each_group(Index n, const Function& function) {
-  const Index step = divide_up(n, 64) < 16 ? 16 : divide_up(n, 64);
+  const Index step = group_rows(n);
   core::parallel_for(divide_up(n, step), double(n) * double(n) < 1e5 ? 1 : core::thread_count(),
                      [&](Index group) { function(group, group * step, at_most((group + 1) * step, n)); });
 }
-inline constexpr Index most_groups = 64;
 
 // A number for every row and every column, and their common total.
 struct Margins {
@@ -24,34 +30,43 @@ struct Margins {
   double total;
 };
 
-// The sums of k, with its diagonal or without.
+// The sums of k, with its diagonal or without. A column is summed in the order in which a row is: by groups, and eight
+// interleaved sums in each (sum_over). So a symmetric matrix has the same sums of both, to the bit.
 template <class T>
 Margins sums_of(const Matrix<const T>& k, bool diagonal, Arrays<double>& arrays) {
-  const Index n = k.rows;
+  const Index n = k.rows, step = group_rows(n), groups = divide_up(n, step);
   Margins sums{arrays.make(n), arrays.make(n), 0};
   core::Scratch scratch;
-  double* partial = scratch.array<double>(most_groups, n);
-  for (Index i = 0; i < most_groups * n; ++i) partial[i] = 0;
+  double* partial = scratch.array<double>(groups, n);
   each_group(n, [&](Index group, Index first, Index end) {
-    double* columns = partial + group * n;
-    for (Index i = first; i < end; ++i) {
-      const T* row = k.data + i * k.row_stride;
-      const auto over = [&](Index from, Index to, Index stride) {
-        return sum_over(to - from, [&](Index j) {
-          const double value = double(row[(from + j) * stride]);
-          columns[from + j] += value;
-          return value;
-        });
-      };
-      const auto all = [&](Index stride) {
-        return over(0, i, stride) + (diagonal ? over(i, i + 1, stride) : 0) + over(i + 1, n, stride);
-      };
-      sums.rows[i] = k.col_stride == 1 ? all(1) : all(k.col_stride);
+    core::Scratch inner;
+    double* lanes = inner.array<double>(8, step);
+    for (Index i = first; i < end; ++i) sums.rows[i] = 0;
+    for (Index from = 0; from < n; from += step) {
+      const Index count = at_most(step, n - from);
+      for (Index j = 0; j < 8 * step; ++j) lanes[j] = 0;
+      for (Index i = first; i < end; ++i) {
+        const T* row = k.data + i * k.row_stride + from * k.col_stride;
+        double* columns = lanes + (i - first) % 8 * step;
+        const auto add = [&](const auto& value) {
+          sums.rows[i] += sum_over(count, value);
+          for (Index j = 0; j < count; ++j) columns[j] += value(j);
+        };
+        const Index own = i - from;
+        if (!diagonal && own >= 0 && own < count)
+          add([&](Index j) { return j == own ? 0 : double(row[j * k.col_stride]); });
+        else if (k.col_stride == 1)
+          add([&](Index j) { return double(row[j]); });
+        else
+          add([&](Index j) { return double(row[j * k.col_stride]); });
+      }
+      for (Index j = 0; j < count; ++j)
+        partial[group * n + from + j] = sum_over(8, [&](Index lane) { return lanes[lane * step + j]; });
     }
   });
   for (Index j = 0; j < n; ++j) {
     sums.columns[j] = 0;
-    for (Index group = 0; group < most_groups; ++group) sums.columns[j] += partial[group * n + j];
+    for (Index group = 0; group < groups; ++group) sums.columns[j] += partial[group * n + j];
   }
   sums.total = sum_over(n, [&](Index i) { return sums.rows[i]; });
   return sums;

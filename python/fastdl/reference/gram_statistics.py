@@ -18,8 +18,10 @@ def _centered(K: Any) -> Any:
     xp = array_namespace(K)
     if not K.shape[0]:
         return K
-    K = K - xp.mean(K, axis=0, keepdims=True)
-    return K - xp.mean(K, axis=1, keepdims=True)
+    # Both along the last axis of one array, so that a symmetric K stays so to the bit.
+    means = xp.mean(xp.stack([K, K.T]), axis=-1)
+    means = means - xp.mean(means[0, :]) / 2
+    return K - (means[0, :, None] + means[1, None, :])
 
 
 def hsic(K: Any, L: Any, unbiased: bool) -> Any:
