@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import fastdl
 from cases import gram as cases
 from fastdl import gram
 from fastdl._kernels import KERNELS
@@ -54,6 +55,15 @@ class TestSparse:
                 assert np.all(np.abs(K - cases.kernel_expected(name, X, **params)) <= limit)
                 if name == "rbf":
                     np.testing.assert_array_equal(np.diagonal(K), 1)
+
+    @pytest.mark.parametrize("name", SPARSE_KERNELS)
+    def test_any_number_of_threads_gives_the_same_bits(self, native_level, dtype, rng, keep_threads, name):
+        X, Y = (sparse.csr_array(self.samples(rng, rows, 60, dtype)) for rows in (301, 217))
+        found = []
+        for count in (1, 2, 5):
+            fastdl.set_num_threads(count)
+            found.append([K.tobytes() for K in (gram.gram(X, Y, name), gram.gram(X, kernel=name))])
+        assert found[0] == found[1] == found[2]
 
     @pytest.mark.parametrize("form", FORMATS)
     def test_every_format(self, level, rng, form):

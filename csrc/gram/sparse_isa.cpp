@@ -2,7 +2,7 @@
 //
 // A row of X is multiplied with Y's columns that it has entries in (Gustavson): K[i, :] = sum over k of x[i, k] y[:,
 // k], in a row of double sums that stays in cache, and the kernel is applied to that row. Distances |x|^2 + |y|^2 - 2
-// x.y that cancel even in double are summed anew from the two rows.
+// x.y that cancel even in double, or leave its range, are summed anew from the two rows.
 #include "gemm/epilogue.hpp"
 #include "gemm/mirror.hpp"
 #include "gram/bodies.hpp"
@@ -13,11 +13,44 @@ namespace {
 
 using gemm::Index;
 
+// What is given by its rows, or by its columns: function(sample, entry) for all entries.
+template <class T, class Function>
+FASTDL_INLINE void each_entry(const SparseRows<T>& s, bool by_columns, const Function& function) {
+  for (Index i = 0; i < s.rows; ++i)
+    for (Index e = s.offsets[i]; e < s.offsets[i + 1]; ++e) function(by_columns ? s.indices[e] : i, e);
+}
+
+// The squared lengths of the samples.
 template <class T>
-double sparse_length(const SparseRows<T>& x, Index row) {
-  double sum = 0;
-  for (Index e = x.offsets[row]; e < x.offsets[row + 1]; ++e) sum += double(x.values[e]) * double(x.values[e]);
-  return sum;
+void sparse_lengths(const SparseRows<T>& s, bool by_columns, Index samples, double* to) {
+  for (Index i = 0; i < samples; ++i) to[i] = 0;
+  each_entry(s, by_columns, [&](Index i, Index e) { to[i] += double(s.values[e]) * double(s.values[e]); });
+}
+
+// Samples in a scale in which their products stay within double, and the inverses of their lengths in it: of zeros 0,
+// of what is not finite NaN. Squares of float32 stay within as they are.
+template <class T>
+SparseRows<T> near_one(const SparseRows<T>& s, bool by_columns, Index samples, double* inverse, Arrays<T>& arrays) {
+  SparseRows<T> scaled = s;
+  double* scale = inverse;  // in the same place: it has served when the inverses are made
+  if constexpr (sizeof(T) == 8) {
+    T* values = arrays.make(s.offsets[s.rows]);
+    for (Index i = 0; i < samples; ++i) scale[i] = 0;
+    each_entry(s, by_columns, [&](Index i, Index e) {
+      const double size = __builtin_fabs(s.values[e]);
+      scale[i] = size > scale[i] ? size : scale[i];
+    });
+    for (Index i = 0; i < samples; ++i) {
+      const int shift = scale[i] > 0 && __builtin_isfinite(scale[i]) ? -__builtin_ilogb(scale[i]) : 0;
+      scale[i] = __builtin_ldexp(1, shift > 1000 ? 1000 : shift);  // beyond, this would not be finite
+    }
+    each_entry(s, by_columns, [&](Index i, Index e) { values[e] = s.values[e] * scale[i]; });
+    scaled.values = values;
+  }
+  sparse_lengths(scaled, by_columns, samples, inverse);
+  for (Index i = 0; i < samples; ++i)
+    inverse[i] = __builtin_isfinite(inverse[i]) ? inverse_length(inverse[i]) : __builtin_nan("");
+  return scaled;
 }
 
 // |x - y|^2 from the entries themselves, along both rows at once.
@@ -72,15 +105,11 @@ void finish_sparse(Index row, Index count, const Value& value, const Epilogue& e
 }
 
 template <class T>
-void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>& y_columns, bool symmetric,
-               const Matrix<T>& k) {
+void sparse_of(const Kernel& kernel, SparseRows<T> x, SparseRows<T> y_columns, bool symmetric, const Matrix<T>& k) {
   const Index n = x.rows, m = k.cols;
   Arrays<double> doubles;
-  double *x_lengths = doubles.make(n), *y_lengths = doubles.make(m);  // squared
-  for (Index i = 0; i < n; ++i) x_lengths[i] = sparse_length(x, i);
-  for (Index j = 0; j < m; ++j) y_lengths[j] = 0;
-  for (Index e = 0; e < y_columns.offsets[y_columns.rows]; ++e)
-    y_lengths[y_columns.indices[e]] += double(y_columns.values[e]) * double(y_columns.values[e]);
+  Arrays<T> of_values;
+  double *x_lengths = doubles.make(n), *y_lengths = doubles.make(m);
 
   const gemm::Output<T> output{k.data, k.row_stride, k.col_stride};
   constexpr Index chunk = gemm::Shape<T>::group_rows;
@@ -115,21 +144,21 @@ void sparse_of(const Kernel& kernel, const SparseRows<T>& x, const SparseRows<T>
     case FASTDL_POLYNOMIAL:
       return run(product, polynomial_of<T>(kernel));
     case FASTDL_RBF: {
+      sparse_lengths(x, false, n, x_lengths);
+      sparse_lengths(y_columns, true, m, y_lengths);
       Arrays<Index> of_indices;
-      Arrays<T> of_values;
       const SparseRows<T> y = symmetric ? x : turned(y_columns, m, of_indices, of_values);
       // Sums of doubles: for float32 they need not reach further than 1e-7 of the distance.
       const double share = trusted_share<double>(y_columns.rows) * (sizeof(T) == 4 ? 1e-5 : 1);
       const auto distance = [&](double sum, Index i, Index j) {
         const double total = x_lengths[i] + y_lengths[j], squared = total - 2 * sum;
-        return squared < total * share ? sparse_distance(x, i, y, j) : squared;
+        return squared >= total * share ? squared : sparse_distance(x, i, y, j);
       };
       return run(distance, OfDifferences<T, Rbf<T>>{{finite<T>(kernel.gamma)}});
     }
     case FASTDL_COSINE: {
-      // Their inverses, from here on.
-      for (Index i = 0; i < n; ++i) x_lengths[i] = inverse_length(x_lengths[i]);
-      for (Index j = 0; j < m; ++j) y_lengths[j] = inverse_length(y_lengths[j]);
+      x = near_one(x, false, n, x_lengths, of_values);
+      y_columns = near_one(y_columns, true, m, y_lengths, of_values);
       const auto cosine = [&](double sum, Index i, Index j) { return sum * (x_lengths[i] * y_lengths[j]); };
       return run(cosine, gemm::Identity{});
     }

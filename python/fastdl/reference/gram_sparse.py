@@ -12,6 +12,8 @@ def sparse(rows: Any, columns: Any | None, kernel: str, parameters: dict[str, An
     dtype = rows.dtype
     X = rows.astype(np.float64)
     Y = X if columns is None else columns.astype(np.float64).tocsr()
+    if kernel == "cosine":
+        X, Y = near_one(X), near_one(Y)
     products = (X @ Y.T).toarray()
     x, y = (np.asarray(Z.multiply(Z).sum(axis=1)).reshape(-1) for Z in (X, Y))
     if kernel == "linear":
@@ -25,8 +27,8 @@ def sparse(rows: Any, columns: Any | None, kernel: str, parameters: dict[str, An
     else:
         lengths = x[:, None] + y[None, :]
         distances = lengths - 2 * products
-        # Where that cancels, the difference of the two rows does not.
-        i, j = np.nonzero(distances < 1e-3 * lengths)
+        # Where that cancels, or leaves float64, the difference of the two rows does not.
+        i, j = np.nonzero(~(distances >= 1e-3 * lengths))
         for part in np.array_split(np.arange(i.size), 1 + i.size // 1000):
             differences = X[i[part]] - Y[j[part]]
             distances[i[part], j[part]] = np.asarray(differences.multiply(differences).sum(axis=1)).reshape(-1)
@@ -37,3 +39,11 @@ def sparse(rows: Any, columns: Any | None, kernel: str, parameters: dict[str, An
     if columns is None:
         K = np.where(np.tri(K.shape[0], dtype=bool), K, K.T)
     return K.astype(dtype)
+
+
+def near_one(X: Any) -> Any:
+    """Scale every row by a power of two, so that its largest number is near 1."""
+    largest = np.zeros(X.shape[0])
+    np.maximum.at(largest, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.abs(X.data))
+    _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 1))
+    return X.multiply(np.ldexp(1.0, np.minimum(-exponents, 1000))[:, None]).tocsr()
