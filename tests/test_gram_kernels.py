@@ -67,6 +67,29 @@ def test_within_the_bound_at_every_size(level, dtype, rng, name, params):
 
 
 @TRIED
+@pytest.mark.parametrize("n, m, d", [(301, 517, 37), (13, 1030, 5)])
+def test_any_number_of_threads_gives_the_same_bits(native_level, dtype, rng, keep_threads, name, params, n, m, d):
+    X, Y = cases.samples(name, rng, n, d, dtype), cases.samples(name, rng, m, d, dtype)
+    v, w = (rng.standard_normal((rows, columns)).astype(dtype) for rows, columns in ((m, 3), (n, 7)))
+    found = []
+    for count in (1, 2, 5):
+        fastdl.set_num_threads(count)
+        results = (
+            compute(name, X, Y, **params),
+            compute(name, Y, **params),
+            gram.distance(X, Y, name, **params),
+            gram.matvec(X, v, Y, name, **params),
+            gram.matvec(X, w, None, name, **params),
+        )
+        found.append([result.tobytes() for result in results])
+    assert found[0] == found[1] == found[2]
+    rows = [compute(name, X[part], Y, **params) for part in (slice(0, 5), slice(5, 6), slice(6, n))]
+    assert np.concatenate(rows).tobytes() == found[0][0]
+    rows = [gram.matvec(X[part], v, Y, name, **params) for part in (slice(0, 5), slice(5, 6), slice(6, n))]
+    assert np.concatenate(rows).tobytes() == found[0][3]
+
+
+@TRIED
 def test_alone_is_like_both_and_symmetric_to_the_bit(level, dtype, rng, name, params):
     for n, d in [(1, 1), (33, 17), (131, 40)]:
         X = cases.samples(name, rng, n, d, dtype)
@@ -478,6 +501,9 @@ class TestErrors:
                 "expected length_scale to be above 0 in every feature",
             ),
             ("matern", {"length_scale": ["a", "b", "c"]}, TypeError, "expected length_scale"),
+            ("matern", {"length_scale": [1, [2], 3]}, ValueError, "expected length_scale to be a rectangular array"),
+            ("matern", {"length_scale": [1, 2j, 3]}, TypeError, "expected length_scale to be a number or 3 numbers"),
+            ("matern", {"length_scale": None}, TypeError, "expected length_scale to be a number or 3 numbers"),
             ("geometric", {"alpha": 1}, ValueError, "expected alpha to be a number between 0 and 1, got 1"),
             ("geometric", {"alpha": 0.0}, ValueError, "expected alpha"),
             ("sinc", {"omega": 0}, ValueError, "expected omega to be a number above 0, got 0"),

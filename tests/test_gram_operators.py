@@ -237,7 +237,7 @@ class TestGradients:
                 found, size = getattr(blocked, part), np.abs(expected).max()
                 np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * size)
 
-    def test_close_samples_far_from_the_others(self, native_level):
+    def test_close_samples_far_from_the_others(self, level):
         """Differences count, not the samples: a unit vector towards the neighbour, whatever its distance."""
         for dtype, gap in ((np.float32, 2.0**-12), (np.float64, 2.0**-40)):
             X = np.array([[100.0, 0, 0, 0, 0, 0, 0, 0, 0, 3]], dtype)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fastdl
+from cases import gram as cases
 from fastdl import gram
 
 
@@ -79,6 +80,71 @@ def test_a_parameter_beyond_float32(level):
     np.testing.assert_array_equal(gram.matern(X, length_scale=1e-39), np.eye(2))
 
 
+@pytest.mark.parametrize(
+    "name, params, scale",
+    [
+        ("polynomial", {"gamma": 1e-50, "coef0": 0.5}, 1e25),
+        ("polynomial", {"gamma": 1e45, "degree": 1, "coef0": 0}, 1e-20),
+        ("sigmoid", {"gamma": 1e50, "coef0": 0}, 1e-25),
+        ("rbf", {"gamma": 1e-50}, 1e25),
+        ("rbf", {"gamma": 1e50}, 1e-25),
+        ("laplacian", {"gamma": 1e-38}, 1e38),
+        ("laplacian", {"gamma": 1e40}, 1e-40),
+        ("chi2", {"gamma": 1e-38}, 1e37),
+        ("matern", {"length_scale": 1e25}, 1e25),
+        ("matern", {"length_scale": 1e-25, "nu": np.inf}, 1e-25),
+        ("matern", {"length_scale": np.array([1e-25, 1e-24, 1e-25]), "nu": 0.5}, 1e-25),
+        ("nngp", {"depth": 200, "w_std": 2}, 1e-30),
+        ("ntk", {"depth": 200, "w_std": 2}, 1e-30),
+        ("ntk", {"depth": 30, "w_std": 0.3}, 1e15),
+        ("ntk", {"depth": 1, "w_std": 1e18, "b_std": 1e-20}, 1e-38),
+    ],
+)
+def test_parameters_beyond_float32_that_suit_the_samples(level, rng, name, params, scale):
+    """Where a parameter is large because samples are small, or small because they are large, K is ordinary."""
+    X, Y = ((scale * rng.random((rows, 3))).astype(np.float32) for rows in (5, 4))
+    v, grad = rng.standard_normal((4, 2)).astype(np.float32), rng.standard_normal((5, 2)).astype(np.float32)
+    expected = cases.kernel_expected(name, X.astype(np.float64), Y.astype(np.float64), **params).astype(np.float64)
+    assert np.all(np.isfinite(expected.astype(np.float32)) & (expected != 0))
+    allowed = 1e-4 * np.abs(expected)  # float32 has so few digits of the smallest samples
+    for K in (gram.gram(X, Y, name, **params), gram.invariant(X, Y, permutations=[[0, 1, 2]], kernel=name, **params)):
+        assert K.dtype == np.float32 and np.all(np.abs(K - expected) <= allowed)
+    assert np.all(np.abs(gram.matvec(X, v, Y, name, **params) - expected @ v) <= allowed @ np.abs(v))
+    own = cases.kernel_expected(name, X.astype(np.float64), **params).astype(np.float64)
+    np.testing.assert_allclose(gram.diag(X, name, **params), np.diagonal(own), rtol=1e-4)
+    assert np.all(np.isfinite(gram.distance(X, Y, name, **params)))
+    assert np.all(np.abs(gram.matvec_vjp(X, v, grad, Y, name, **params).v - expected.T @ grad) <= allowed.T @ abs(grad))
+    if name in ("polynomial", "rbf"):
+        sparse = pytest.importorskip("scipy.sparse")
+        K = gram.gram(sparse.csr_array(X), sparse.csr_array(Y), name, **params)
+        assert K.dtype == np.float32 and np.all(np.abs(K - expected) <= allowed)
+
+
+@pytest.mark.parametrize("scale", [1e39, -1e39, 1e-39])
+def test_a_scale_of_scores_beyond_float32(level, rng, scale):
+    Q, K, V = (rng.standard_normal(shape).astype(np.float32) for shape in ((5, 3), (7, 3), (7, 2)))
+    found = gram.softmax_matvec(Q, K, V, scale)
+    scores = scale * (Q.astype(np.float64) @ K.astype(np.float64).T)
+    if abs(scale) > 1:  # the largest score takes it all
+        np.testing.assert_array_equal(found, V[np.argmax(scores, axis=1)])
+    else:
+        np.testing.assert_allclose(found, np.broadcast_to(V.mean(axis=0), found.shape), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["nngp", "ntk"])
+def test_weights_whose_squares_are_beyond_float64(level, name):
+    """No result is asked for, but an error of Python's own arithmetic is none either."""
+    X = np.ones((2, 3))
+    assert gram.gram(X, kernel=name, w_std=1e200).shape == (2, 2)
+    assert gram.matvec_vjp(X, np.ones(2), np.ones(2), kernel=name, w_std=1e200, b_std=1e200).X.shape == (2, 3)
+    assert gram.diag(X, name, w_std=1e200, b_std=1e200).shape == (2,)
+
+
+def test_a_product_of_limits_beyond_float64(level):
+    X = np.ones((2, 400))
+    np.testing.assert_array_equal(gram.diag(X, "sinc", omega=1e3), np.inf)
+
+
 def test_sizes_beyond_the_address_space_are_memory_errors(native):
     X = np.broadcast_to(np.float32(1), (1, 2**55))
     with pytest.raises((MemoryError, ValueError)):
@@ -94,14 +160,14 @@ def test_layers_beyond_an_int_are_refused_by_name(level):
         gram.cntk(np.ones((2, 1, 2, 2)), kernel_size=2**31 + 1)
 
 
-def test_gradients_in_float32_with_a_small_gamma(level, rng):
-    X, Y = (rng.standard_normal((rows, 4)).astype(np.float32) for rows in (30, 20))
-    v, grad = rng.random(20).astype(np.float32), rng.random(30).astype(np.float32)
-    gamma = 1e-6
+@pytest.mark.parametrize("gamma", [0, 1e-20, 1e-6])
+def test_gradients_with_a_small_gamma(level, dtype, rng, gamma):
+    X, Y = (rng.standard_normal((rows, 4)).astype(dtype) for rows in (30, 20))
+    v, grad = rng.random(20).astype(dtype), rng.random(30).astype(dtype)
     squared = ((X.astype(np.float64)[:, None] - Y.astype(np.float64)) ** 2).sum(-1)
     expected = -(np.outer(grad, v).astype(np.float64) * squared * np.exp(-gamma * squared)).sum()
     found = float(gram.matvec_vjp(X, v, grad, Y, kernel="rbf", gamma=gamma).gamma)
-    assert abs(found - expected) <= 1e-5 * abs(expected)
+    assert abs(found - expected) <= (1e-5 if dtype == np.float32 else 1e-12) * abs(expected)
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-25, 1e-22, 1e-20, 1.5e19, 2e19, 1e25, 1e38, 1e-320, 1e-165, 1e155, 1e300])
@@ -123,8 +189,7 @@ def test_angles_of_very_long_and_short_samples(level, dtype, scale):
     found = gram.cosine(scaled, other)
     # The ordinary rows are those of X itself; a denormal row has other angles than it.
     np.testing.assert_allclose(found[:, 3:], mixed[:, 3:], rtol=0, atol=tolerance)
-    if dtype == np.float32:  # the reference computes in float64, whose squares end at these scales too
-        np.testing.assert_allclose(gram.arc_cosine(scaled, order=0), 1 - angle / np.pi, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(gram.arc_cosine(scaled, order=0), 1 - angle / np.pi, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-25, 1e-20])
@@ -133,7 +198,7 @@ def test_biased_networks_of_short_samples(level, scale):
     np.testing.assert_allclose(gram.ntk(X, b_std=1.0), gram.ntk(np.zeros_like(X), b_std=1.0), rtol=1e-6)
 
 
-def test_a_gamma_of_zero_and_distances_beyond_the_type(native_level, dtype):
+def test_a_gamma_of_zero_and_distances_beyond_the_type(level, dtype):
     for features in (1, 12):
         X = np.zeros((2, features), dtype)
         X[1] = 1e25 if dtype == np.float32 else 1e160
@@ -169,3 +234,29 @@ def test_sparse_distances_do_not_cancel(level, rng, dtype, features, offset):
     expected = np.exp(-gamma * squared)
     assert np.all(np.abs(gram.rbf(matrix, gamma=gamma) - expected) <= allowed)
     assert np.all(np.abs(gram.rbf(matrix, other, gamma=gamma) - expected[:, ::2]) <= allowed[:, ::2])
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-20, 1e20, 1e38, 1e-320, 1e-165, 1e155, 1e300])
+def test_sparse_angles_of_very_long_and_short_samples(level, dtype, scale):
+    sparse = pytest.importorskip("scipy.sparse")
+    if dtype == np.float32 and not 1e-45 < scale < 1e39:
+        pytest.skip("beyond float32")
+    X = np.array([[1, 2, 0, 3], [-4, 0, 1, 2], [0, 0, 0, 0], [0, 1, 0, 0], [0, 3, np.nan, 0]])
+    scaled = np.concatenate([X / 4 * scale, X]).astype(dtype)
+    wide = scaled.astype(np.longdouble)
+    lengths = [np.abs(row).max() * np.sqrt(((row / np.abs(row).max()) ** 2).sum()) if row.any() else 1 for row in wide]
+    unit = wide / np.array(lengths)[:, None]
+    for expected, found in [
+        (unit @ unit.T, gram.cosine(sparse.csr_array(scaled))),
+        (unit @ unit[::2].T, gram.cosine(sparse.csr_array(scaled), sparse.csr_array(scaled[::2]))),
+    ]:
+        np.testing.assert_allclose(found, expected.astype(np.float64), rtol=0, atol=8 * np.finfo(dtype).eps)
+
+
+def test_sparse_distances_beyond_the_type(level, dtype):
+    sparse = pytest.importorskip("scipy.sparse")
+    large = dtype.type(1e30 if dtype == np.float32 else 1e200)
+    X = np.array([[large, 0, 1], [0, large, 1], [large, 0, 1], [0, 0, 1]], dtype)
+    expected = [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(gram.rbf(sparse.csr_array(X)), expected)
+    np.testing.assert_array_equal(gram.rbf(sparse.csr_array(X), sparse.csr_array(X.copy())), expected)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from fastdl._arrays import float32
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from fastdl._dispatch import Call
     from fastdl._kernels import Kernel
 
-# Kernels that are not defined for all samples, or not compiled for all parameters.
+# Kernels that are not defined for all samples, or not compiled for all of their forms.
 RESTRICTED = frozenset(["additive_chi2", "chi2", "geometric", "matern"])
 
 CLOSED_FORMS = (0.5, 1.5, 2.5, np.inf)  # of matern, by nu
@@ -49,11 +50,16 @@ def pairs(call: Call, second: int = 1) -> tuple[int, int]:
 def restrict(
     kernel: Kernel, call: Call, parameters: Sequence[Any], Y: Array | None = None, *, diagonal: bool = False
 ) -> None:
-    """Refuse samples that the kernel is not defined for; leave to the reference what is not compiled.
+    """Refuse samples that the kernel is not defined for; leave to the reference what the compiled code cannot take.
 
-    `Y` is the second array of the call unless it is given; `diagonal` leaves out the pairs of different rows.
+    That is what it has no formula for, and parameters beyond float32: the reference computes in float64. `Y` is the
+    second array of the call unless it is given; `diagonal` leaves out the pairs of different rows.
     """
     name, where = kernel.name, call.operation.name
+    if call.dtype is float32 and call.backend == "native" and not kernel.fits(*parameters):
+        call.backend = "reference"
+    if name not in RESTRICTED:
+        return
     X = call.arrays[0]
     if Y is None and len(call.arrays) == 2:
         Y = call.arrays[1]
@@ -62,7 +68,7 @@ def restrict(
             call.backend = "reference"
     elif name == "geometric":
         _check_convergence(where, X, Y, float(parameters[0]), diagonal)
-    elif name in ("chi2", "additive_chi2"):
+    else:
         for argument, array in (("X", X), ("Y", Y)):
             if array is not None and _any(array < 0):
                 raise ValueError(f"[{where}] expected {argument} without negative elements, got some below 0")

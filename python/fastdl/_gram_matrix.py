@@ -8,7 +8,7 @@ import numpy as np
 
 from fastdl._arrays import check_out, dtype_name
 from fastdl._dispatch import new_array
-from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
+from fastdl._gram_checks import is_sparse, pairs, restrict
 from fastdl._kernels import find
 from fastdl._progress import Report, check_progress
 
@@ -91,8 +91,7 @@ def gram(
     call = entry.operation.begin(X, None if Y is X else Y)
     n, m = pairs(call)
     parameters = entry.named(entry.operation.name, call.arrays[0].shape[1], params)
-    if entry.name in RESTRICTED:
-        restrict(entry, call, list(parameters.values()))
+    restrict(entry, call, list(parameters.values()))
     target = _target(call, (n, m), out)
     first, second = call.arrays
     if second is None and entry.name in CENTRED:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastdl._arrays import kind
+from fastdl._arrays import float32, kind
 from fastdl._dispatch import Operation
-from fastdl._gram_checks import CLOSED_FORMS, RESTRICTED, pairs, restrict
-from fastdl._kernels import find, integer, real
+from fastdl._gram_checks import CLOSED_FORMS, pairs, restrict
+from fastdl._kernels import find, integer, moderate, real
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
@@ -53,8 +53,7 @@ def diag(X: Array, kernel: Any = "rbf", **params: Any) -> Array:
     if samples.ndim != 2:
         raise ValueError(f"[gram.diag] expected X of shape (n, d), got {tuple(samples.shape)}")
     parameters = entry.named("gram.diag", samples.shape[1], params)
-    if entry.name in RESTRICTED:
-        restrict(entry, call, list(parameters.values()), diagonal=True)
+    restrict(entry, call, list(parameters.values()), diagonal=True)
     return call.finish((samples.shape[0],), None, entry.name, parameters)
 
 
@@ -103,8 +102,7 @@ def matvec(X: Array, v: Array, Y: Array | None = None, kernel: Any = "rbf", **pa
     if vector.ndim not in (1, 2) or vector.shape[0] != m:
         raise ValueError(f"[gram.matvec] expected v of shape ({m},) or ({m}, p), got {tuple(vector.shape)}")
     parameters = entry.named("gram.matvec", samples.shape[1], params)
-    if entry.name in RESTRICTED:
-        restrict(entry, call, list(parameters.values()), others)
+    restrict(entry, call, list(parameters.values()), others)
     flat = vector.ndim == 1
     if flat:
         call.arrays = (samples, vector[:, None], others)
@@ -180,8 +178,7 @@ def matvec_vjp(
     if tuple(slope.shape) != shape:
         raise ValueError(f"[{where}] expected grad of shape {shape}, got {tuple(slope.shape)}")
     parameters = entry.named(where, samples.shape[1], params)
-    if entry.name in RESTRICTED:
-        restrict(entry, call, list(parameters.values()), others)
+    restrict(entry, call, list(parameters.values()), others)
     if entry.name == "matern" and parameters["nu"] not in CLOSED_FORMS:
         raise ValueError(f"[{where}] expected nu of 0.5, 1.5, 2.5 or inf, got {parameters['nu']}")
     flat = vector.ndim == 1
@@ -254,6 +251,8 @@ def softmax_matvec(Q: Array, K: Array, V: Array, scale: float | None = None) -> 
     if values.ndim not in (1, 2) or values.shape[0] != m:
         raise ValueError(f"[gram.softmax_matvec] expected V of shape ({m}, p) or ({m},), got {tuple(values.shape)}")
     factor = 1 / math.sqrt(max(1, d)) if scale is None else _FINITE("gram.softmax_matvec", "scale", scale, d)
+    if call.dtype is float32 and call.backend == "native" and not moderate(factor):
+        call.backend = "reference"
     flat = values.ndim == 1
     if flat:
         call.arrays = (queries, keys, values[:, None])

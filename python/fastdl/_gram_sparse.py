@@ -39,6 +39,8 @@ def sparse_gram(kernel: Kernel, X: Any, Y: Any, out: Array | None, values: tuple
     dtype = float32 if {check_dtype(where, "XY"[i], array) for i, array in enumerate(given)} == {"float32"} else float64
     shape = (n, n if second is None else second.shape[0])
     parameters = dict(zip(kernel.defaults, kernel.resolve(where, d, values), strict=True))
+    if dtype is float32 and not kernel.fits(*parameters.values()):
+        chosen = "reference"
     target = None
     if out is not None:
         sources = [memory for array in given for memory in _memory(array)]

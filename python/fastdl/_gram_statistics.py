@@ -8,7 +8,7 @@ import numpy as np
 
 from fastdl._arrays import kind
 from fastdl._dispatch import Operation
-from fastdl._gram_checks import RESTRICTED, pairs, restrict
+from fastdl._gram_checks import pairs, restrict
 from fastdl._kernels import find
 
 if TYPE_CHECKING:
@@ -109,13 +109,12 @@ def distance(X: Array, Y: Array | None = None, kernel: Any = "rbf", **params: An
     call = _distance.begin(X, None if Y is X else Y)
     shape = pairs(call)
     parameters = entry.named("gram.distance", call.arrays[0].shape[1], params)
-    if entry.name in RESTRICTED:
-        restrict(entry, call, list(parameters.values()))
-        if entry.name == "geometric":
-            for array in call.arrays:
-                if array is not None:
-                    alone = _distance.begin(array, None)
-                    restrict(entry, alone, list(parameters.values()), diagonal=True)
+    restrict(entry, call, list(parameters.values()))
+    if entry.name == "geometric":
+        for array in call.arrays:
+            if array is not None:
+                alone = _distance.begin(array, None)
+                restrict(entry, alone, list(parameters.values()), diagonal=True)
     return call.finish(shape, None, entry.name, parameters)
 
 

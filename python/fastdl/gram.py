@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from fastdl._gram_checks import RESTRICTED, is_sparse, pairs, restrict
+from fastdl._gram_checks import is_sparse, pairs, restrict
 from fastdl._gram_invariant import invariant
 from fastdl._gram_matrix import gram
 from fastdl._gram_operators import cntk, diag, matvec, matvec_vjp, softmax_matvec
@@ -116,8 +116,7 @@ def _compute(name: str, X: Array, Y: Array | None, out: Array | None, *values: A
     call = operation.begin(X, None if Y is X else Y)
     shape = pairs(call)
     parameters = kernel.resolve(operation.name, call.arrays[0].shape[1], values)
-    if name in RESTRICTED:
-        restrict(kernel, call, parameters)
+    restrict(kernel, call, parameters)
     return call.finish(shape, out, *parameters)
 
 

@@ -29,13 +29,11 @@ def slope_sizes(name, X, Y, **params):
         K = 1 / (1 - square * (X @ Y.T))
         return square * y * K**2 * (1 + 2 * K * square * x * y), None
     difference = X[:, None] - Y[None]
-    # The reference takes differences of sums in float64: its error is a thousandth of what distances may be off by.
-    rounding = 1e-3 * (x + y)
     least = float(np.finfo(np.float32).smallest_normal)  # below which the error of a float32 is absolute
     if name in ("rbf", "laplacian", "chi2", "additive_chi2"):
         if name == "rbf":
             exponent = (difference**2).sum(-1)
-            slope = 2 * (np.sqrt(exponent) + rounding)
+            slope = 2 * np.sqrt(exponent)
         elif name == "laplacian":
             exponent, slope = np.abs(difference).sum(-1), np.sqrt(d)
         else:
@@ -49,11 +47,10 @@ def slope_sizes(name, X, Y, **params):
     if name == "matern":
         scale, nu = params.get("length_scale", 1.0), params.get("nu", 1.5)
         r = np.linalg.norm(difference, axis=-1) / scale
-        apart = r + rounding / scale
         if nu == np.inf:
-            return apart / scale * np.exp(-(r**2) / 2) * (2 + r**2), None
+            return r / scale * np.exp(-(r**2) / 2) * (2 + r**2), None
         t = np.sqrt(2 * nu) * r
-        steep = {0.5: apart / np.where(r == 0, apart, r), 1.5: 3 * apart, 2.5: 5 / 3 * apart * (1 + t)}[nu]
+        steep = {0.5: 1, 1.5: 3 * r, 2.5: 5 / 3 * r * (1 + t)}[nu]
         return steep / scale * np.exp(-t) * (2 + t), None
     if name == "sinc":
         omega = params.get("omega", 1)

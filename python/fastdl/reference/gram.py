@@ -84,9 +84,14 @@ def unit(X: Any) -> Any:
 
 
 def rbf(X: Any, Y: Any | None, gamma: float) -> Any:
-    """exp(−γ‖x−y‖²), from the differences themselves."""
+    """exp(−γ‖x−y‖²), from the differences themselves; 1 for γ = 0, also where their squares are infinite."""
     xp = array_namespace(X)
-    return by_rows(X, Y, lambda x, y: xp.exp(-gamma * xp.sum((x - y) ** 2, axis=-1)))
+
+    def formula(x: Any, y: Any) -> Any:
+        square = xp.sum((x - y) ** 2, axis=-1)
+        return xp.exp(-gamma * square) if gamma else xp.where(xp.isnan(square), square, xp.ones_like(square))
+
+    return by_rows(X, Y, formula)
 
 
 def laplacian(X: Any, Y: Any | None, gamma: float) -> Any:
@@ -96,8 +101,11 @@ def laplacian(X: Any, Y: Any | None, gamma: float) -> Any:
 
 
 def _chi2_distance(x: Any, y: Any) -> Any:
-    """Σ (x−y)²/(x+y) with 0/0 = 0; the quotient first, because the square of a small difference is 0."""
-    return array_namespace(x).sum((x - y) * divide(x - y, x + y), axis=-1)
+    """Σ (x−y)²/(x+y) with 0/0 = 0; the quotient first, because the square of a small difference is 0.
+
+    Of halves, because the sum of large numbers is infinite.
+    """
+    return array_namespace(x).sum((x - y) * divide(x / 2 - y / 2, x / 2 + y / 2), axis=-1)
 
 
 def additive_chi2(X: Any, Y: Any | None) -> Any:

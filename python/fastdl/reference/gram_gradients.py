@@ -1,8 +1,8 @@
 """Gradients of K(X, Y) v, a block of rows of K at a time.
 
 With W = G vᵀ for the gradient G of the product, the gradient for x_i is Σ_j W_ij ∂k(x_i, y_j)/∂x_i. For a kernel of
-the dot product and of norms this is A Y + b x_i with A = W ∂k/∂(x·y): two matrix products a block. Everything is in
-float64.
+the dot product and of norms this is A Y + b x_i with A = W ∂k/∂(x·y): two matrix products a block. Others are summed
+over the differences of the samples themselves. Everything is in float64.
 
 Where a kernel has no gradient the one taken here is 0: at equal features for laplacian, at equal samples for matern
 with ν = ½, at two zeros for the chi2 kernels, at samples of norm 0 for cosine and arc_cosine of order 0, and at
@@ -47,24 +47,16 @@ def matvec_vjp(X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters
     other = X if Y is None else Y
     (n, d), m = X.shape, other.shape[0]
     x, y, vectors, grads = wide(X), wide(other), wide(v), wide(grad)
-    if kernel in ("rbf", "matern") and m:
-        # Only differences count, and they cancel less near the origin.
-        shift = xp.mean(y, axis=0, keepdims=True)
-        x, y = x - shift, y - shift
     elements = kernel in _BY_ELEMENTS
     rule: Rule = _RULES[kernel]
     dY = xp.zeros((m, d), dtype=xp.float64, device=device(X))
     dv = xp.zeros((m, vectors.shape[1]), dtype=xp.float64, device=device(X))
     parts, total = [], 0.0
     for part in row_blocks(n, m * d) if elements else row_blocks(n, m, max(_BLOCK, 16 * m)):
-        # The exponential of the distance gives the distance, from which all forms of the Matérn kernel follow.
-        given = {**parameters, "nu": 0.5} if kernel == "matern" and parameters["nu"] != math.inf else parameters
-        # Of float64 samples: what follows takes logarithms of K, which a K in float32 is too coarse for.
-        K = by_reference(kernel, wide(X[part, :]), wide(other), given)
+        # Of float64 samples: the slopes are products with K, which a K in float32 is too coarse for.
+        K = by_reference(kernel, x[part, :], y, parameters)
         W = grads[part, :] @ vectors.T
         dx, dy, change = rule(x[part, :], y, W, K, **parameters)
-        if given is not parameters:
-            K = _matern_of_exponential(K, parameters["nu"])
         dv = dv + K.T @ grads[part, :]
         dY = dY + dy
         total += float(change)
@@ -83,13 +75,6 @@ def _sum(a: Any) -> Any:
 def _products(x: Any, y: Any, A: Any) -> tuple[Any, Any]:
     """Give the gradients through the dot products, whose derivative is A."""
     return A @ y, A.T @ x
-
-
-def _distances(x: Any, y: Any, A: Any) -> tuple[Any, Any]:
-    """Give the gradients through the squared distances, whose derivative is A."""
-    xp = array_namespace(A)
-    rows, columns = xp.sum(A, axis=1)[:, None], xp.sum(A, axis=0)[:, None]
-    return 2 * (rows * x - A @ y), 2 * (columns * y - A.T @ x)
 
 
 def _linear(x: Any, y: Any, W: Any, K: Any) -> tuple[Any, Any, Any]:
@@ -123,55 +108,40 @@ def _cosine(x: Any, y: Any, W: Any, K: Any) -> tuple[Any, Any, Any]:
     return one_side(x, y, W, K), one_side(y, x, W.T, K.T), 0.0
 
 
-def _rbf(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
-    xp = array_namespace(x)
-    A = -(W * K)
-    if gamma:
-        # K log K is as exact as K itself, and 0 where K is 0.
-        change = _sum(W * K * xp.log(xp.where(K == 0, xp.ones_like(K), K))) / gamma
-    else:
-        change = (
-            _sum(xp.sum(A, axis=1) * xp.sum(x * x, axis=1))
-            + _sum(xp.sum(A, axis=0) * xp.sum(y * y, axis=1))
-            - 2 * _sum(x * (A @ y))
-        )
-    return *_distances(x, y, gamma * A), change
-
-
-def _matern(x: Any, y: Any, W: Any, K: Any, length_scale: Any, nu: float) -> tuple[Any, Any, Any]:
-    """Take K as exp(−r), or as exp(−r²/2) for ν = ∞."""
-    xp = array_namespace(x)
-    scale = length_scale
-    if not isinstance(scale, float):
-        scale = xp.asarray([float(value) for value in scale], dtype=xp.float64, device=device(x))
-    if nu == math.inf:
-        A = -0.5 * W * K
-    else:
-        far = K == 0
-        r = -xp.log(xp.where(far, xp.ones_like(K), K))
-        if nu == 0.5:
-            A = -0.5 * W * divide(K, r)
-        else:
-            t = math.sqrt(2 * nu) * r
-            A = W * xp.exp(-t) * (-1.5 if nu == 1.5 else -5 / 6 * (1 + t))
-        A = xp.where(far, xp.zeros_like(A), A)
-    dx, dy = _distances(x / scale, y / scale, A)
-    return dx / scale, dy / scale, 0.0
-
-
-def _matern_of_exponential(K: Any, nu: float) -> Any:
-    """Make the Matérn kernel of exp(−r)."""
-    from fastdl.reference.gram import matern_of_distance
-
-    xp = array_namespace(K)
-    value = matern_of_distance(-xp.log(xp.where(K == 0, xp.ones_like(K), K)), nu)
-    return xp.where(K == 0, xp.zeros_like(K), value)
-
-
 def _weighted(W: Any, rows: Any, columns: Any) -> tuple[Any, Any]:
     """Sum elementwise derivatives (b, m, d) with weights over either set of samples."""
     xp = array_namespace(W)
     return xp.sum(W[:, :, None] * rows, axis=1), xp.sum(W[:, :, None] * columns, axis=0)
+
+
+def _times(K: Any, distance: Any) -> Any:
+    """Give K times a distance, and 0 where K is 0: the distance may be infinite there."""
+    return array_namespace(K).where(K == 0, K, K * distance)
+
+
+def _rbf(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
+    difference = x[:, None, :] - y[None, :, :]
+    dx, dy = _weighted(-2 * gamma * W * K, difference, -difference)
+    return dx, dy, -_sum(W * _times(K, array_namespace(x).sum(difference**2, axis=-1)))
+
+
+def _matern(x: Any, y: Any, W: Any, K: Any, length_scale: Any, nu: float) -> tuple[Any, Any, Any]:
+    xp = array_namespace(x)
+    scale = length_scale
+    if not isinstance(scale, float):
+        scale = xp.asarray([float(value) for value in scale], dtype=xp.float64, device=device(x))
+    difference = (x[:, None, :] - y[None, :, :]) / scale
+    r = xp.sqrt(xp.sum(difference**2, axis=-1))
+    if nu == math.inf:
+        slope = K
+    elif nu == 0.5:
+        slope = divide(K, r)
+    else:
+        t = math.sqrt(2 * nu) * r
+        decay = xp.exp(-t)
+        slope = 3 * decay if nu == 1.5 else 5 / 3 * (decay + _times(decay, t))
+    dx, dy = _weighted(-W * slope, difference / scale, -difference / scale)
+    return dx, dy, 0.0
 
 
 def _laplacian(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
@@ -179,13 +149,13 @@ def _laplacian(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, 
     difference = x[:, None, :] - y[None, :, :]
     sign = xp.sign(difference)
     dx, dy = _weighted(-gamma * W * K, sign, -sign)
-    return dx, dy, _sum(-W * K * xp.sum(xp.abs(difference), axis=-1))
+    return dx, dy, -_sum(W * _times(K, xp.sum(xp.abs(difference), axis=-1)))
 
 
 def _chi2_parts(x: Any, y: Any) -> tuple[Any, Any, Any]:
     """Give the derivatives of −(x−y)²/(x+y) with respect to x and y, and its sum."""
     difference = x[:, None, :] - y[None, :, :]
-    t = divide(difference, x[:, None, :] + y[None, :, :])
+    t = divide(difference / 2, x[:, None, :] / 2 + y[None, :, :] / 2)
     return t * t - 2 * t, t * t + 2 * t, -array_namespace(x).sum(difference * t, axis=-1)
 
 
@@ -196,7 +166,7 @@ def _additive_chi2(x: Any, y: Any, W: Any, K: Any) -> tuple[Any, Any, Any]:
 
 def _chi2(x: Any, y: Any, W: Any, K: Any, gamma: float) -> tuple[Any, Any, Any]:
     rows, columns, value = _chi2_parts(x, y)
-    return *_weighted(gamma * W * K, rows, columns), _sum(W * K * value)
+    return *_weighted(gamma * W * K, rows, columns), _sum(W * _times(K, value))
 
 
 def _sinc(x: Any, y: Any, W: Any, K: Any, omega: float) -> tuple[Any, Any, Any]:
@@ -206,7 +176,7 @@ def _sinc(x: Any, y: Any, W: Any, K: Any, omega: float) -> tuple[Any, Any, Any]:
     factors = omega / math.pi * xp.where(z == 0, xp.ones_like(z), divide(xp.sin(z), z))
     square = z * z
     series = -z * (1 / 3 - square * (1 / 30 - square * (1 / 840 - square / 45360)))
-    slopes = omega**2 / math.pi * xp.where(square < 0.01, series, divide(z * xp.cos(z) - xp.sin(z), square))
+    slopes = omega * omega / math.pi * xp.where(square < 0.01, series, divide(z * xp.cos(z) - xp.sin(z), square))
     d = x.shape[1]
     before, after = [xp.ones_like(K)], [xp.ones_like(K)]
     for f in range(d - 1):
@@ -256,7 +226,7 @@ def _network(
     """Carry the derivatives by S(x,y), S(x,x) and S(y,y) of the input through the recursion of nngp and ntk."""
     xp = array_namespace(x)
     scale = 1 / x.shape[1] if normalize and x.shape[1] else 1.0
-    w, b = w_std**2, b_std**2
+    w, b = w_std * w_std, b_std * b_std
     xx, yy = (scale * xp.sum(z * z, axis=1) for z in (x, y))
     xx, yy, xy = w * xx[:, None] + b, w * yy[None, :] + b, w * scale * (x @ y.T) + b
     own = w  # the derivative of S(x,x) by that of the input, the same for all samples
@@ -289,7 +259,7 @@ def _ntk(x: Any, y: Any, W: Any, K: Any, **parameters: Any) -> tuple[Any, Any, A
     return _network(x, y, W, True, **parameters)
 
 
-_BY_ELEMENTS = frozenset(["laplacian", "additive_chi2", "chi2", "sinc"])
+_BY_ELEMENTS = frozenset(["rbf", "matern", "laplacian", "additive_chi2", "chi2", "sinc"])
 _RULES: dict[str, Rule] = {
     "linear": _linear,
     "polynomial": _polynomial,

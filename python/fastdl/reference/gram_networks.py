@@ -35,24 +35,41 @@ def norms(X: Any) -> Any:
     return largest * xp.sqrt(xp.sum(scaled * scaled, axis=1))
 
 
-def start(X: Any, Y: Any) -> State:
-    """Take the covariances of the samples themselves, in float64.
+class Directions(NamedTuple):
+    """The norms of two sets of samples, and the cosines and sines of the angles between them."""
 
-    With unit vectors u and v, ‖u−v‖ = 2 sin(θ/2) and ‖u+v‖ = 2 cos(θ/2), so sin θ is half their product.
+    x: Any
+    y: Any
+    cosine: Any
+    sine: Any
+
+
+def directions(X: Any, Y: Any) -> Directions:
+    """Compare samples of float64 by their unit vectors u and v.
+
+    ‖u−v‖ = 2 sin(θ/2) and ‖u+v‖ = 2 cos(θ/2), so sin θ is half their product.
     """
     xp = array_namespace(X)
-    X, Y = wide(X), wide(Y)
     x, y = norms(X), norms(Y)
     u, v = (divide(Z, xp.broadcast_to(z[:, None], Z.shape)) for Z, z in ((X, x), (Y, y)))
-    sine, square = [], []
+    sine = [xp.zeros((0, Y.shape[0]), dtype=xp.float64, device=device(X))]
     for part in row_blocks(X.shape[0], Y.shape[0] * X.shape[1]):
         chord = xp.sum((u[part, None, :] - v[None, :, :]) ** 2, axis=-1)
         other = xp.sum((u[part, None, :] + v[None, :, :]) ** 2, axis=-1)
         sine.append(0.5 * xp.sqrt(chord * other))
+    return Directions(x[:, None], y[None, :], u @ v.T, xp.concat(sine, axis=0))
+
+
+def start(X: Any, Y: Any) -> State:
+    """Take the covariances of the samples themselves, in float64."""
+    xp = array_namespace(X)
+    X, Y = wide(X), wide(Y)
+    pair = directions(X, Y)
+    square = [xp.zeros((0, Y.shape[0]), dtype=xp.float64, device=device(X))]
+    for part in row_blocks(X.shape[0], Y.shape[0] * X.shape[1]):
         square.append(xp.sum((X[part, None, :] - Y[None, :, :]) ** 2, axis=-1))
-    empty = xp.zeros((0, Y.shape[0]), dtype=xp.float64, device=device(X))
-    s = x[:, None] * y[None, :] * (xp.concat(sine, axis=0) if sine else empty)
-    return State((x * x)[:, None], (y * y)[None, :], X @ Y.T, s, xp.concat(square, axis=0) if square else empty)
+    s = pair.x * pair.y * pair.sine
+    return State(pair.x * pair.x, pair.y * pair.y, X @ Y.T, s, xp.concat(square, axis=0))
 
 
 def angle(s: Any, xy: Any) -> Any:
@@ -74,7 +91,7 @@ def sine_defect(theta: Any) -> Any:
 def dense(state: State, w_std: float, b_std: float) -> State:
     """Go through a dense layer: S ← w² S + b², and what follows from it for s and q."""
     xp = array_namespace(state.xy)
-    w, b = w_std**2, b_std**2
+    w, b = w_std * w_std, b_std * b_std
     return State(
         w * state.xx + b,
         w * state.yy + b,
@@ -102,16 +119,15 @@ def relu(state: State, theta: Any) -> State:
 
 def arc_cosine(X: Any, Y: Any | None, order: int) -> Any:
     """(1/π)(‖x‖‖y‖)^n J_n(θ)."""
-    state = start(X, X if Y is None else Y)
-    theta = angle(state.s, state.xy)
-    rest = math.pi - theta
+    x, y, cosine, sine = directions(wide(X), wide(X if Y is None else Y))
+    rest = math.pi - angle(sine, cosine)
     if order == 0:
-        K = rest
+        J = rest
     elif order == 1:
-        K = state.s + rest * state.xy
+        J = sine + rest * cosine
     else:
-        K = 3 * state.s * state.xy + rest * (state.xx * state.yy + 2 * state.xy * state.xy)
-    return finish(K / math.pi, X, Y)
+        J = 3 * sine * cosine + rest * (1 + 2 * cosine * cosine)
+    return finish((x * y) ** order * J / math.pi, X, Y)
 
 
 def _network(X: Any, Y: Any | None, depth: int, w_std: float, b_std: float, normalize: bool) -> tuple[Any, Any]:
@@ -124,7 +140,7 @@ def _network(X: Any, Y: Any | None, depth: int, w_std: float, b_std: float, norm
     for _ in range(depth):
         theta = angle(state.s, state.xy)
         state = dense(relu(state, theta), w_std, b_std)
-        tangent = state.xy + w_std**2 * (0.5 - theta / (2 * math.pi)) * tangent
+        tangent = state.xy + w_std * w_std * (0.5 - theta / (2 * math.pi)) * tangent
     return finish(state.xy, X, Y), finish(tangent, X, Y)
 
 

@@ -42,7 +42,7 @@ def _diag(X: Any, kernel: str, **parameters: Any) -> Any:
     if kernel in ("rbf", "laplacian", "chi2", "matern"):
         return 1 + difference
     if kernel == "sinc":
-        return (parameters["omega"] / math.pi) ** X.shape[1] + difference
+        return xp.full_like(square, parameters["omega"] / math.pi) ** X.shape[1] + difference
     zero = norms(X) == 0
     if kernel == "cosine":
         return xp.where(zero, xp.zeros_like(square), 1 + difference)
@@ -50,7 +50,7 @@ def _diag(X: Any, kernel: str, **parameters: Any) -> Any:
         if parameters["order"] == 0:
             return xp.where(zero, xp.full_like(square, 0.5), 1 + difference)
         return square if parameters["order"] == 1 else 3 * square * square
-    w, b = parameters["w_std"] ** 2, parameters["b_std"] ** 2
+    w, b = (parameters[name] * parameters[name] for name in ("w_std", "b_std"))
     S = square / X.shape[1] if parameters["normalize"] and X.shape[1] else square
     S = w * S + b
     tangent = S
