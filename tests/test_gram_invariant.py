@@ -122,6 +122,27 @@ def test_a_set_that_is_no_group_and_scales_of_features(level, rng):
         np.testing.assert_allclose(gram.invariant(X, Y, permutations=orders, **params), expected, rtol=1e-11)
 
 
+def test_one_sum_is_taken_where_the_kernel_allows_it(native, rng, monkeypatch):
+    calls, compiled = [], _gram_invariant._invariant.native
+
+    def recorded(*arguments):
+        calls.append(arguments[-2])
+        return compiled(*arguments)
+
+    monkeypatch.setattr(_gram_invariant._invariant, "native", recorded)
+    swap = np.array([[0, 1, 2, 3], [1, 0, 3, 2]])
+    X = rng.random((5, 4)) / 4
+    for kernel in KERNELS:
+        gram.invariant(X, permutations=swap, kernel=kernel)
+        gram.invariant(X, permutations=swap[1:], kernel=kernel)
+    assert calls == [True, False] * len(KERNELS)
+    for scales, allowed in (([0.5, 0.5, 2.0, 2.0], True), ([0.5, 2.0, 0.5, 2.0], False)):
+        K = gram.invariant(X, permutations=swap, kernel="matern", length_scale=scales)
+        expected = double_sum("matern", X, X, swap, length_scale=np.array(scales))
+        np.testing.assert_allclose(K, expected.astype(np.float64), rtol=1e-12)
+        assert calls[-1] is allowed
+
+
 def test_kernels_of_groups_are_positive(level, rng):
     X = rng.standard_normal((20, 9))
     K = gram.invariant(X, permutations=rotations(3))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastdl._arrays import kind, library_of
 from fastdl._dispatch import Operation
-from fastdl._gram_checks import RESTRICTED, columns_of, pairs, restrict
+from fastdl._gram_checks import columns_of, pairs, restrict
 from fastdl._kernels import find
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def invariant(X: Array, Y: Array | None = None, *, permutations: Any, kernel: An
     .. math:: K(x, y) = \sum_g \sum_{g'} k(g x, g' y)
 
     For a group, the result does not change when an element acts on x or on y. A kernel that is the same after one
-    permutation of both samples, as all are but matern with a length scale for each feature, then makes it
-    :math:`|G| \sum_g k(x, g y)`, which is what the compiled backends compute.
+    permutation of both samples, as all are but matern with length scales that differ within an orbit of features, then
+    makes it :math:`|G| \sum_g k(x, g y)`, which is what the compiled backends compute.
 
     Examples
     --------
@@ -74,11 +74,12 @@ def invariant(X: Array, Y: Array | None = None, *, permutations: Any, kernel: An
         samples = call.arrays[0] if call.arrays[1] is None else call.arrays[1]
         for order in _relative(orders):
             restrict(entry, call, list(parameters.values()), columns_of(samples, order))
-    elif entry.name in RESTRICTED:
+    else:
         restrict(entry, call, list(parameters.values()))
-    alike = np.ndim(parameters.get("length_scale", 0)) == 0
     if call.backend != "native":
         return call.finish(shape, None, orders, entry.name, parameters)
+    scales = parameters.get("length_scale", 1.0)
+    alike = isinstance(scales, float) or bool(np.all(scales[orders] == scales))
     return call.finish(shape, None, orders, entry.name, parameters, alike and is_group(orders))
 
 
