@@ -32,7 +32,7 @@ bench: build ## benchmark against references and installed rivals; ARGS="--full 
 
 $(VENV)/.rivals: $(VENV)/.environment
 	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0 scikit-learn pykeops
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps kymatio==0.3.0 appdirs configparser packaging
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps kymatio==0.3.0 appdirs configparser packaging e2cnn==0.2.3
 	touch $@
 
 # neural-tangents was last released for a JAX that wants NumPy 1 and, for its wheels, Python 3.9 to 3.12: it lives in an

@@ -15,6 +15,7 @@ import numpy as np
 
 import fastdl
 import foreign
+import rivals_e2cnn
 import rivals_kymatio
 import rivals_torch
 
@@ -112,6 +113,13 @@ def numpy_recall(**inputs: Any) -> Call:
     from cases import hebbian_formulas
 
     return partial(hebbian_formulas.hopfield_recall, **inputs)
+
+
+def numpy_group_convolve(f: np.ndarray, h: np.ndarray, group: Any) -> Call:
+    """Multiply with the matrix h(w⁻¹u), which is gathered in every call."""
+    from cases import group_formulas
+
+    return partial(group_formulas.convolve, f, h, group)
 
 
 # ---- scikit-learn ----
@@ -269,7 +277,14 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
         for name in ("Scattering1D", "Scattering2D", "HarmonicScattering3D")
     },
     **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
-    **{f"group.{name}": _torch_layouts(f"group_{name}") for name in ("conv2d", "conv2d_input", "conv2d_weight")},
+    **{
+        f"group.{lift}{name}": _torch_layouts(f"group_{name}")
+        for lift in ("", "lift_")
+        for name in ("conv2d", "conv2d_input", "conv2d_weight")
+    },
+    "group.conv2d": (*_torch_layouts("group_conv2d"), _rival("e2cnn", rivals_e2cnn.conv2d)),
+    "group.convolve": (_rival("numpy", numpy_group_convolve), _torch("group_convolve")),
+    "group.signature": (_torch("group_signature"),),
     "conv.convolve": (
         _rival("scipy", partial(scipy_signal, "convolve")),
         _rival("scipy oaconvolve", partial(scipy_signal, "oaconvolve")),

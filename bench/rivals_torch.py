@@ -292,22 +292,26 @@ def conv2d_weight(layout: str, x, weight_size, grad, stride, padding, groups) ->
     return _conv2d_backward(1, maps, filters, gradient, stride, padding, groups)
 
 
-# ---- group convolutions: plain ones with filters that were expanded beforehand ----
+# ---- group convolutions, also those that lift: plain ones with filters that were expanded beforehand ----
+def _flat(maps: np.ndarray) -> np.ndarray:
+    """Join channels and elements, if there are any."""
+    return maps.reshape(maps.shape[0], -1, *maps.shape[-2:])
+
+
 def group_conv2d(layout: str, x, w, group, stride, padding) -> Call:
+    from cases.group import order
     from cases.group_formulas import expanded
 
-    flat = x.reshape(x.shape[0], -1, *x.shape[3:])
-    call, elements = conv2d(layout, flat, expanded(w, group), stride, padding, 1), w.shape[2]
+    call, elements = conv2d(layout, _flat(x), expanded(w, group), stride, padding, 1), order(group)
     return lambda: call().unflatten(1, (-1, elements))
 
 
 def group_conv2d_input(layout: str, input_size, w, grad, group, stride, padding) -> Call:
     from cases.group_formulas import expanded
 
-    n, channels, elements, *size = input_size
-    flat = grad.reshape(n, -1, *grad.shape[3:])
-    call = conv2d_input(layout, (n, channels * elements, *size), expanded(w, group), flat, stride, padding, 1)
-    return lambda: call().unflatten(1, (-1, elements))
+    size = (input_size[0], math.prod(input_size[1:-2]), *input_size[-2:])
+    call = conv2d_input(layout, size, expanded(w, group), _flat(grad), stride, padding, 1)
+    return call if len(input_size) == 4 else lambda: call().unflatten(1, input_size[1:3])
 
 
 def _posed(w: Any, group: str, s: int) -> Any:
@@ -323,19 +327,56 @@ def group_conv2d_weight(layout: str, x, weight_size, grad, group, stride, paddin
     """Give the gradient for the expanded filters, and of it the one for those that were expanded."""
     from cases.group import QUOTIENTS
 
-    outputs, inputs, elements, k, _ = weight_size
-    maps, slopes = (array.reshape(array.shape[0], -1, *array.shape[3:]) for array in (x, grad))
-    call = conv2d_weight(layout, maps, (outputs * elements, inputs * elements, k, k), slopes, stride, padding, 1)
+    outputs, elements, k = weight_size[0], len(QUOTIENTS[group]), weight_size[-1]
+    size = (outputs * elements, math.prod(weight_size[1:-2]), k, k)
+    call = conv2d_weight(layout, _flat(x), size, _flat(grad), stride, padding, 1)
 
     def gradient() -> Any:
-        plain = call().reshape(outputs, elements, inputs, elements, k, k)
+        plain = call().reshape(outputs, elements, *weight_size[1:])
         total = 0
         for s, quotient in enumerate(QUOTIENTS[group]):
-            products = np.argsort(quotient).tolist()  # s⁻¹t = u where t = su
-            total = total + _posed(plain[:, s][:, :, products], group, quotient[0])
+            part = plain[:, s]
+            if len(weight_size) == 5:
+                part = part[:, :, np.argsort(quotient).tolist()]  # s⁻¹t = u where t = su
+            total = total + _posed(part, group, quotient[0])
         return total
 
     return gradient
+
+
+# ---- functions on finite groups: products with the matrix h(w⁻¹u), gathered in every call ----
+def group_convolve(f, h, group) -> Call:
+    import torch
+
+    first, second = _tensors(f, h)
+    quotient = torch.from_numpy(group.table[group.inverse])
+    if h.ndim == 1:
+        return lambda: first @ second[quotient]
+    # As many pairs at a time as have matrices of 4 MB.
+    step = max(1, (1 << 20) // group.order**2)
+
+    def pairs() -> Any:
+        parts = zip(first.split(step), second.split(step), strict=True)
+        return torch.cat([(left[:, None] @ right[:, quotient])[:, 0] for left, right in parts])
+
+    return pairs
+
+
+def group_signature(x, templates, permutations, thresholds, nonlinearity) -> Call:
+    """Write out the orbits in every call, and sum the elements of a template at a time."""
+    import torch
+
+    samples, others = _tensors(x, templates)
+    orders = torch.from_numpy(permutations)
+
+    def signature() -> Any:
+        columns = []
+        for template in others:
+            products = samples @ template[orders].T
+            columns.append(torch.stack([getattr(products - b, nonlinearity)().sum(1) for b in thresholds], -1))
+        return torch.stack(columns, 1)
+
+    return signature
 
 
 # ---- Hebbian rules: the loop over samples, and all of them together ----
