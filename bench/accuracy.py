@@ -314,16 +314,43 @@ much less accurate, for everyone. An angle θ next to parallel is known to eps /
 of X is also one of Y; of the kernels here only ntk and arc_cosine of order 0 show it."""
 
 
-def page(worst: dict, distances: list, cost: dict, convolutions: tuple[dict, ...]) -> str:
-    """The page, from what was measured."""
+KEPT = " (kept)"
+HOW_KEPT = f"""\
+A column marked{KEPT} is of an earlier run, on a processor with instructions that the last one did not have."""
+
+
+def recorded(text: str) -> dict:
+    """What a page has of instruction sets that this machine lacks: {(kernel, dtype, data): {level: cell}}."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for section in text.split("\n## "):
+        dtype, _, rest = section.partition("\n")
+        table = [line.strip("| ").split(" | ") for line in rest.splitlines() if line.startswith("| ")]
+        if dtype not in DTYPES or not table:
+            continue
+        names = [name.removesuffix(KEPT) for name in table[0]]
+        for label, data, *cells in table[2:]:
+            lacking = {name: cell for name, cell in zip(names[2:], cells, strict=True) if name not in levels()}
+            found[label, dtype, data] = lacking
+    return found
+
+
+def page(worst: dict, distances: list, cost: dict, convolutions: tuple[dict, ...], kept: dict | None = None) -> str:
+    """The page, from what was measured and what is kept of an earlier one."""
+    kept = kept or {}
+    others = list(dict.fromkeys(level for cells in kept.values() for level in cells))
     parts = [HOW.format(features=", ".join(map(str, FEATURES)))]
+    if others:
+        parts.append(HOW_KEPT)
+    *here, last = levels()
+    header = ["kernel", "data", *here, *(level + KEPT for level in others), last]
     for dtype in DTYPES:
-        rows = [
-            [label, data, *(units(entry.get(level)) for level in levels())]
-            for (label, of, data), entry in worst.items()
-            if of == dtype
-        ]
-        parts.append(f"## {dtype}\n\n" + report.in_markdown(["kernel", "data", *levels()], rows))
+        rows = []
+        for (label, of, data), entry in worst.items():
+            if of == dtype:
+                cells = kept.get((label, of, data), {})
+                rows.append([label, data, *(units(entry.get(level)) for level in here)])
+                rows[-1] += [*(cells.get(level, "") for level in others), units(entry.get(last))]
+        parts.append(f"## {dtype}\n\n" + report.in_markdown(header, rows))
     if distances:
         rows = [[data, dtype, f"{ours:.1e}", f"{plain:.1e}"] for data, dtype, ours, plain in distances]
         parts.append(
@@ -350,7 +377,8 @@ def main(arguments: list[str]) -> int:
     worst = worst_errors()
     there = hasattr(fastdl.gram, "rbf")
     distances, cost = (distance_errors(), cost_of_accuracy()) if there else ([], {})
-    text = page(worst, distances, cost, (accuracy_conv.relative_errors(), accuracy_conv.weight_errors()))
+    kept = recorded(path.read_text(encoding="utf-8")) if path.exists() else {}
+    text = page(worst, distances, cost, (accuracy_conv.relative_errors(), accuracy_conv.weight_errors()), kept)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     print(f"{path.name}: {len(worst)} rows", file=sys.stderr)

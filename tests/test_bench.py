@@ -382,6 +382,18 @@ def test_accuracy_is_measured_against_more_digits(suite, monkeypatch):
     assert all(error == np.inf for errors in accuracy.worst_errors(features=(3,)).values() for error in errors.values())
 
 
+def test_accuracy_keeps_the_columns_of_other_processors(suite):
+    accuracy = suite["accuracy"]
+    worst = {("rbf", "float64", "normal"): dict.fromkeys(accuracy.levels(), 2.0)}
+    kept = {("rbf", "float64", "normal"): {"sve9": "1.5"}, ("gone", "float32", "normal"): {"sve9": "7"}}
+    for _ in range(2):  # what was kept once is kept again
+        text = accuracy.page(worst, [], {}, (), kept)
+        assert "| sve9 (kept) | reference |" in text and "| 1.5 | 2 |" in text and "gone" not in text
+        kept = accuracy.recorded(text)
+        assert kept == {("rbf", "float64", "normal"): {"sve9": "1.5"}}
+    assert "kept" not in accuracy.page(worst, [], {}, ())
+
+
 def test_accuracy_of_convolutions(suite, monkeypatch):
     convolutions = sys.modules["accuracy_conv"]
     errors = convolutions.relative_errors(channels=(5, 16))
