@@ -1,6 +1,7 @@
 // Convolution on a finite group and pooling over one, compiled once per instruction-set level.
 #include "gemm/engine.hpp"
 #include "group/bodies.hpp"
+#include "simd/math.hpp"
 
 namespace fastdl::group::FASTDL_LEVEL {
 namespace {
@@ -41,10 +42,25 @@ FASTDL_INLINE simd::Vec<T> joined(simd::Vec<T> total, simd::Vec<T> value, Pool m
   }
 }
 
+// The mean or the length of values whose sum, or sum of squares, leaves the type: brought near 1 by a power of 2.
+template <class T>
+__attribute__((noinline)) T far_from_one(const T* x, Index elements, Index stride, double largest, Pool mode) {
+  const int shift = __builtin_ilogb(largest);
+  double total = 0;
+  for (Index i = 0; i < elements; ++i) {
+    const double value = __builtin_ldexp(double(x[i * stride]), -shift);
+    total += mode == Pool::l2 ? value * value : value;
+  }
+  return T(__builtin_ldexp(mode == Pool::l2 ? __builtin_sqrt(total) : total / double(elements), shift));
+}
+
 template <class T>
 void pool_planes(const T* x, Index elements, Index pixels, Pool mode, T* out) {
   using V = simd::Vec<T>;
   constexpr int lanes = simd::lanes<T>;
+  // Squares below have lost digits, if they are not 0.
+  const V infinity = simd::broadcast(T(__builtin_inf()));
+  const V least = simd::broadcast(mode == Pool::l2 ? T(sizeof(T) == 4 ? 1e-30 : 1e-290) : T(0));
   for (Index p = 0; p < pixels; p += lanes) {
     const int here = int(at_most(lanes, pixels - p));
     const auto value = [&](Index element) {
@@ -53,8 +69,20 @@ void pool_planes(const T* x, Index elements, Index pixels, Pool mode, T* out) {
     };
     V total = mode == Pool::l2 ? value(0) * value(0) : value(0);
     for (Index element = 1; element < elements; ++element) total = joined<T>(total, value(element), mode);
+    const V size = simd::abs(total);
+    const auto beyond = !(mode == Pool::l2 || mode == Pool::mean) ? V{} != V{} : (size < least) | (size == infinity);
     if (mode == Pool::l2) total = simd::sqrt(total);
     if (mode == Pool::mean) total = total / T(elements);
+    if (__builtin_expect(simd::any(beyond), 0)) {
+      V largest = simd::abs(value(0));
+      for (Index element = 1; element < elements; ++element) {
+        const V other = simd::abs(value(element));
+        largest = simd::select((other > largest) | (other != other), other, largest);
+      }
+      for (int i = 0; i < here; ++i)
+        if (beyond[i] && largest[i] > 0 && largest[i] < T(__builtin_inf()))
+          total[i] = far_from_one(x + p + i, elements, pixels, double(largest[i]), mode);
+    }
     if (here == lanes)
       simd::store(out + p, total);
     else
