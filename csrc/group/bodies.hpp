@@ -26,7 +26,9 @@ struct Measures {
 
 // orbit:         out = activation(bias + the layer of x), out (batch, out_channels, elements, pixels) contiguous, w as
 //                the layer has it, contiguous; bias may be null. in_channels > 0, and out is not empty
-// orbit_weights: the gradient for w, from that for the output, which lies as the output does. Nothing is empty
+// orbit_input:   the gradient for x, contiguous, from that for the output, which lies as the output does. Nothing is
+//                empty
+// orbit_weights: the gradient for w, likewise
 // pool:          out[i][p] of x[i][element][p], both contiguous
 // convolve:      out[i] = f[i] * h on a group of n elements: h[quotient[w*n + u]] goes with f[i][w] and out[i][u]
 // signature:     out[samples][templates][cuts + moments]
@@ -34,6 +36,7 @@ struct Measures {
 #define FASTDL_GROUP_TYPE(T)                                                                                     \
   void orbit(const Layer& layer, const Maps<const T>& x, const T* w, const T* bias, conv::Activation activation, \
              T* out);                                                                                            \
+  void orbit_input(const Layer& layer, const T* w, const T* grad, T* dx);                                        \
   void orbit_weights(const Layer& layer, const Maps<const T>& x, const T* grad, T* dw);                          \
   void pool(const T* x, Index count, Index elements, Index pixels, Pool mode, T* out);                           \
   void convolve(const T* f, Index count, const T* h, Index n, const Index* quotient, T* out);                    \

@@ -4,7 +4,8 @@
 // x(h). A form turns the values x(h) into `right` numbers and the values w(h) into `left` numbers, such that the terms,
 // each sum[to] += left * right, taken over all orbits, give what `output` turns into y(s). The gradient of w has the
 // same shape, D(u) = sum over s of g(s) x(s u), with g in the place of w, and terms of its own where the group does not
-// commute. What the inverse transform divides by is in the filters.
+// commute. That of x is a convolution, dx(h) = sum over s of g(s) w(s^-1 h), with g in the place of x: `products` and
+// `kinds` are of it. What the inverse transform divides by is in the filters.
 #pragma once
 
 #include "conv/activation.hpp"
@@ -18,11 +19,29 @@ struct Term {
   int to, left, right;
 };
 
+// One sum of the gradient of x: over `length` numbers of w from `left` on, in the order that `place` gives them, and as
+// many of g from `right` on. A product of matrices is so one sum for every entry, and not two.
+struct Product {
+  int left, right, length;
+};
+
+// What is left of the products on an orbit of pixels of which `fixing` elements leave the first where it is, `element`
+// among them: the transform of w is then 0 in places, or repeats itself. source[i] is the sum that sum i is equal to,
+// none if it is 0. The first |G| / fixing elements lead to all pixels.
+struct Kind {
+  int fixing, element;
+  int source[8];
+};
+inline constexpr int none = -1;
+
 // p2 and pm: sum and difference.
 struct TwoElements {
   static constexpr int elements = 2, left = 2, right = 2, sums = 2;
   static constexpr Term terms[] = {{0, 0, 0}, {1, 1, 1}};
   static constexpr auto& gradient_terms = terms;
+  static constexpr int place[] = {0, 1};
+  static constexpr Product products[] = {{0, 0, 1}, {1, 1, 1}};
+  static constexpr Kind kinds[] = {{1, 0, {0, 1}}, {2, 0, {0, none}}};
 
   template <class V>
   static FASTDL_INLINE void input(const V (&x)[2], V (&to)[2]) {
@@ -43,11 +62,14 @@ struct TwoElements {
 };
 
 // p4: the discrete Fourier transform of four values, frequencies 0, 2 and 1. Of the last, conj(w) x of complex numbers
-// in three products: wr (xr + xi), (wr - wi) xi and (wr + wi) xr.
+// in three products: wr (xr + xi), (wr - wi) xi and (wr + wi) xr. The gradient of x has w g, without the conjugate.
 struct Quarters {
   static constexpr int elements = 4, left = 5, right = 5, sums = 5;
   static constexpr Term terms[] = {{0, 0, 0}, {1, 1, 1}, {2, 2, 4}, {3, 3, 3}, {4, 4, 2}};
   static constexpr auto& gradient_terms = terms;
+  static constexpr int place[] = {0, 1, 2, 3, 4};
+  static constexpr Product products[] = {{0, 0, 1}, {1, 1, 1}, {2, 4, 1}, {4, 3, 1}, {3, 2, 1}};
+  static constexpr Kind kinds[] = {{1, 0, {0, 1, 2, 3, 4}}, {4, 0, {0, none, none, none, none}}};
 
   template <class V>
   static FASTDL_INLINE void input(const V (&x)[4], V (&to)[5]) {
@@ -81,7 +103,7 @@ struct Quarters {
 };
 
 // p4m: four characters, and the symmetries of the square as 2 x 2 matrices, R = (0 -1; 1 0) and F = diag(-1, 1): with
-// x^ = sum of x(h) rho(h), y^ = x^ w^' and D^ = g^' x^.
+// x^ = sum of x(h) rho(h), y^ = x^ w^', D^ = g^' x^ and dx^ = g^ w^.
 struct Square {
   static constexpr int elements = 8, left = 8, right = 8, sums = 8;
   // Matrices are numbers 4 to 7, by rows.
@@ -89,6 +111,16 @@ struct Square {
                                    {5, 6, 4}, {5, 7, 5}, {6, 4, 6}, {6, 5, 7}, {7, 6, 6}, {7, 7, 7}};
   static constexpr Term gradient_terms[] = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {4, 4, 4}, {4, 6, 6},
                                             {5, 4, 5}, {5, 6, 7}, {6, 5, 4}, {6, 7, 6}, {7, 5, 5}, {7, 7, 7}};
+  // w^ by columns.
+  static constexpr int place[] = {0, 1, 2, 3, 4, 6, 5, 7};
+  static constexpr Product products[] = {{0, 0, 1}, {1, 1, 1}, {2, 2, 1}, {3, 3, 1},
+                                         {4, 4, 2}, {6, 4, 2}, {4, 6, 2}, {6, 6, 2}};
+  // Where w(h e) = w(h), w^ rho(e) = w^: rho is diag(1, -1) of element 6, which leaves the middle column where it is,
+  // and (0 1; 1 0) of element 5, which leaves the diagonal.
+  static constexpr Kind kinds[] = {{1, 0, {0, 1, 2, 3, 4, 5, 6, 7}},
+                                   {2, 6, {0, none, 2, none, 4, none, 6, none}},
+                                   {2, 5, {0, none, none, 3, 4, 4, 6, 6}},
+                                   {8, 0, {0, none, none, none, none, none, none, none}}};
 
   template <class V>
   static FASTDL_INLINE void input(const V (&x)[8], V (&to)[8]) {
