@@ -329,6 +329,19 @@ class TestIdentities:
         # arccos of a rounded cosine adds its own error of the same kind.
         assert np.all(np.abs(gram.ntk(X, depth=depth, w_std=w, b_std=b) - theorem) <= 3 * allowed)
 
+    @pytest.mark.parametrize("name", ["nngp", "ntk"])
+    @pytest.mark.parametrize("depth", [9, 64])
+    @pytest.mark.parametrize("b_std", [0.0, 0.1])
+    def test_any_depth(self, level, dtype, rng, name, depth, b_std):
+        X, Y = (rng.standard_normal((n, 20)).astype(dtype) for n in (9, 17))
+        params = {"depth": depth, "w_std": 1.4, "b_std": b_std}
+        expected = cases.kernel_expected(name, X, Y, **params)
+        assert_within(compute(name, X, Y, **params), expected, cases.kernel_tolerance(name, X, Y, **params))
+        # Far fewer digits are lost than the bound allows: the roundings of a layer average out.
+        np.testing.assert_allclose(
+            compute(name, X, Y, **params), expected.astype(np.float64), rtol=4 * depth * np.finfo(dtype).eps
+        )
+
     def test_the_values_of_the_specification(self, level, dtype):
         values = {-1: 0, -0.5: -0.0576688856, 0: 0.3183098862, 0.5: 0.9423311144, 1: 2}
         x = np.array([[1, 0]], dtype)

@@ -69,6 +69,24 @@ for name in KERNELS:
 
 
 @needs_proc
+def test_sparse_samples_are_not_made_dense(native):
+    # Dense they would take 800 MB.
+    pytest.importorskip("scipy.sparse")
+    script = (
+        PEAK
+        + """
+from scipy import sparse
+X = sparse.random_array((100, 10**6), density=1e-5, rng=rng, format="csr")
+Y = X[::-1].tocsr()
+X.tocsc(), gram.linear(X[:, :9], Y[:, :9])
+for name in ("linear", "polynomial", "rbf", "cosine"):
+    print(grown(lambda: [gram.gram(X, Y, name)]), grown(lambda: [gram.gram(X, kernel=name)]))
+"""
+    )
+    assert all(float(megabytes) < 64 for megabytes in run(script).split())
+
+
+@needs_proc
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_a_matrix_in_a_file_passes_through_memory_in_blocks(native, tmp_path, kernel):
     # K is a file of 144 MB; the process may have 64 MB more of its own, of which blocks of 4 take some.
