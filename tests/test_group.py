@@ -1,5 +1,6 @@
 """Layers on groups of the plane: against their formula, and that they commute with every element."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -123,12 +124,91 @@ class TestGradients:
     def test_empty(self, level, dtype, rng, name, lift):
         for shape in cases.EMPTY:
             x, w, _ = cases.draw(rng, shape, name, lift, dtype)
-            grad = np.ones((shape[0], shape[2], cases.order(name), 4, 4), dtype)
             weight_of = group.lift_conv2d_weight if lift else group.conv2d_weight
             input_of = group.lift_conv2d_input if lift else group.conv2d_input
+            for (stride, side), algorithm in itertools.product(((1, 4), (2, 2)), ALGORITHMS):
+                grad = np.ones((shape[0], shape[2], cases.order(name), side, side), dtype)
+                options = {"group": name, "stride": stride, "padding": 1, "algorithm": algorithm}
+                assert not weight_of(x, w.shape, grad, **options).any()
+                assert not input_of(x.shape, w, grad, **options).any()
+
+
+class TestInputGradient:
+    """The gradient of the input has algorithms of its own, with a stride and for layers that lift."""
+
+    STRIDES = (1, 2, 3, (1, 2))
+
+    def draw(self, rng, shape, name, lift, stride, dtype=np.float64):
+        """The function, an array of the shape of its result, filters and the gradient of the output."""
+        n, _, cout, height, width, k, _, padding = shape
+        x, w, _ = cases.draw(rng, shape, name, lift, dtype)
+        down, across = (stride, stride) if isinstance(stride, int) else stride
+        out = ((height + 2 * padding - k) // down + 1, (width + 2 * padding - k) // across + 1)
+        grad = rng.standard_normal((n, cout, cases.order(name), *out)).astype(dtype)
+        return group.lift_conv2d_input if lift else group.conv2d_input, x, w, grad
+
+    @pytest.mark.parametrize("stride", STRIDES)
+    def test_adjoint(self, level, rng, name, lift, stride):
+        """⟨Ax, y⟩ = ⟨x, A'y⟩, for filters of all sizes and any padding; what no window meets has no gradient."""
+        for k in range(1, 6):
+            for padding in range(k + 1):
+                shape = (2, 3, 5, 7, 8 - k % 2, k, stride, padding)
+                input_of, x, w, grad = self.draw(rng, shape, name, lift, stride)
+                options = {"group": name, "stride": stride, "padding": padding}
+                with fastdl.backend("reference"):
+                    terms = forward(lift)(x, w, **options) * grad
+                for algorithm in ALGORITHMS if level != "reference" else ("auto",):
+                    dx = input_of(x.shape, w, grad, algorithm=algorithm, **options)
+                    assert abs((x * dx).sum() - terms.sum()) <= 1e-12 * np.abs(terms).sum(), (k, padding, algorithm)
+
+    @pytest.mark.parametrize("stride", STRIDES)
+    def test_against_the_reference(self, native_level, dtype, rng, name, lift, stride):
+        """To rounding; among them more pixels than one block takes, and channels by which algorithms are chosen."""
+        for shape in (
+            (1, 9, 2, 10, 7, 3, stride, 1),
+            (2, 3, 17, 9, 9, 3, stride, 0),
+            (1, 2, 5, 12, 5, 2, stride, 1),
+            (1, 5, 16, 8, 11, 5, stride, 3),
+            (1, 2, 40, 6, 7, 1, stride, 0),
+            (1, 1, 3, 73, 68, 3, stride, 1),
+            (1, 1, 2, 3, 3400, 4, stride, 2),
+        ):
+            input_of, x, w, grad = self.draw(rng, shape, name, lift, stride, dtype)
+            options = {"group": name, "stride": stride, "padding": shape[-1]}
+            with fastdl.backend("reference"):
+                expected = input_of(x.shape, w.astype(np.float64), grad.astype(np.float64), **options)
+                sizes = input_of(x.shape, abs(w).astype(np.float64), abs(grad).astype(np.float64), **options)
+            terms = w.shape[0] * cases.order(name) * w.shape[-1] ** 2
+            allowed = 4 * (terms + 8) * np.finfo(dtype).eps * sizes.max()
             for algorithm in ALGORITHMS:
-                assert not weight_of(x, w.shape, grad, group=name, padding=1, algorithm=algorithm).any()
-                assert not input_of(x.shape, w, grad, group=name, padding=1, algorithm=algorithm).any()
+                dx = input_of(x.shape, w, grad, algorithm=algorithm, **options)
+                assert dx.dtype == dtype
+                assert np.abs(dx - expected).max() <= allowed, (shape, algorithm)
+
+    @pytest.mark.parametrize("stride", STRIDES)
+    def test_same_bits(self, native_level, dtype, rng, name, lift, stride, keep_threads):
+        """By orbits, for any number of threads, and for an image alone or with others."""
+        for shape in ((3, 5, 16, 21, 20, 3, stride, 1), (2, 3, 4, 71, 70, 5, stride, 2)):
+            input_of, x, w, grad = self.draw(rng, shape, name, lift, stride, dtype)
+            options = {"group": name, "stride": stride, "padding": shape[-1], "algorithm": "orbit"}
+            fastdl.set_num_threads(1)
+            dx = input_of(x.shape, w, grad, **options)
+            for threads in (2, 5):
+                fastdl.set_num_threads(threads)
+                np.testing.assert_array_equal(input_of(x.shape, w, grad, **options), dx)
+            for image in range(shape[0]):
+                alone = input_of((1, *x.shape[1:]), w, grad[image : image + 1], **options)
+                np.testing.assert_array_equal(alone[0], dx[image])
+
+    def test_not_finite(self, level, dtype, rng, name, lift):
+        """NaN stays within the window that gave it."""
+        input_of, x, w, grad = self.draw(rng, (1, 2, 3, 12, 13, 3, 2, 1), name, lift, 2, dtype)
+        grad[0, 1, 1, 2, 4] = np.nan
+        expected = np.zeros((12, 13), bool)
+        expected[3:6, 7:10] = True
+        for algorithm in ALGORITHMS:
+            dx = input_of(x.shape, w, grad, group=name, stride=2, padding=1, algorithm=algorithm)
+            assert (np.isnan(dx) == expected).all(), algorithm
 
 
 class TestEquivariance:

@@ -14,11 +14,12 @@
 #include "fastdl/group.hpp"
 #include "group/bodies.hpp"
 
-#define TEST_LEVEL(level)                                                                                     \
-  Level {                                                                                                     \
-    #level, fastdl::group::level::orbit, fastdl::group::level::orbit, fastdl::group::level::orbit_weights,    \
-        fastdl::group::level::orbit_weights, fastdl::group::level::signature, fastdl::group::level::convolve, \
-        fastdl::group::level::pool, fastdl::group::level::regularizer                                         \
+#define TEST_LEVEL(level)                                                                                          \
+  Level {                                                                                                          \
+    #level, {fastdl::group::level::orbit, fastdl::group::level::orbit_input, fastdl::group::level::orbit_weights}, \
+        {fastdl::group::level::orbit, fastdl::group::level::orbit_input, fastdl::group::level::orbit_weights},     \
+        fastdl::group::level::signature, fastdl::group::level::convolve, fastdl::group::level::pool,               \
+        fastdl::group::level::regularizer                                                                          \
   }
 #include "levels.hpp"
 
@@ -34,18 +35,19 @@ namespace {
 std::mt19937 generator(7);
 std::string level_name;
 
+// The layer and its gradients by orbits.
 template <class T>
-using Orbit = void (*)(const Layer&, const group::Maps<const T>&, const T*, const T*, conv::Activation, T*);
-template <class T>
-using Weights = void (*)(const Layer&, const group::Maps<const T>&, const T*, T*);
+struct Bodies {
+  void (*orbit)(const Layer&, const group::Maps<const T>&, const T*, const T*, conv::Activation, T*);
+  void (*input)(const Layer&, const T*, const T*, T*);
+  void (*weights)(const Layer&, const group::Maps<const T>&, const T*, T*);
+};
 
 // The bodies of a level.
 struct Level {
   std::string name;
-  Orbit<float> orbit32;
-  Orbit<double> orbit64;
-  Weights<float> weights32;
-  Weights<double> weights64;
+  Bodies<float> of_floats;
+  Bodies<double> of_doubles;
   void (*signature)(const group::Products<float>&, const group::Measures&, float*);
   void (*convolve)(const double*, Index, const double*, Index, const Index*, double*);
   void (*pool)(const float*, Index, Index, Index, group::Pool, float*);
@@ -129,7 +131,7 @@ bool close(const std::vector<T>& found, const std::vector<double>& expected, con
 
 // Forward and both gradients, by the bodies of a level and, at the level in use, through the C interface.
 template <class T>
-void compare(const Layer& layer, Orbit<T> orbit, Weights<T> weights, bool interface_too) {
+void compare(const Layer& layer, const Bodies<T>& bodies, bool interface_too) {
   const Index in = layer.batch * layer.in_channels * layer.planes() * layer.in[0] * layer.in[1];
   const Index filters = layer.out_channels * layer.in_channels * layer.planes() * layer.taps();
   const Index out = layer.batch * layer.out_channels * layer.elements() * layer.pixels();
@@ -154,11 +156,14 @@ void compare(const Layer& layer, Orbit<T> orbit, Weights<T> weights, bool interf
   const Index plane = layer.in[0] * layer.in[1];
   const group::Maps<const T> maps{x.data(), layer.in_channels * layer.planes() * plane, plane, layer.in[1], 1};
   std::vector<T> found(static_cast<std::size_t>(out)), slopes(static_cast<std::size_t>(filters)),
-      back(static_cast<std::size_t>(in));
-  orbit(layer, maps, w.data(), bias.data(), conv::Activation::none, found.data());
+      back(static_cast<std::size_t>(in), std::numeric_limits<T>::quiet_NaN());
+  bodies.orbit(layer, maps, w.data(), bias.data(), conv::Activation::none, found.data());
   EXPECT(close(found, y, sizes, roundings));
-  weights(layer, maps, grad.data(), slopes.data());
+  bodies.weights(layer, maps, grad.data(), slopes.data());
   EXPECT(close(slopes, dw, dw_sizes, of_pixels));
+  const double of_outputs = 4 * (double(layer.out_channels * layer.elements() * layer.taps()) + 8);
+  bodies.input(layer, w.data(), grad.data(), back.data());
+  EXPECT(close(back, dx, dx_sizes, of_outputs));
   if (!interface_too) return;
   const auto shape = shape_of(layer);
   for (auto algorithm : {FASTDL_GROUP_AUTO, FASTDL_GROUP_EXPAND, FASTDL_GROUP_ORBIT}) {
@@ -168,7 +173,7 @@ void compare(const Layer& layer, Orbit<T> orbit, Weights<T> weights, bool interf
     EXPECT(C<T>::weight(&shape, algorithm, x.data(), nullptr, grad.data(), slopes.data()) == FASTDL_OK);
     EXPECT(close(slopes, dw, dw_sizes, of_pixels));
     EXPECT(C<T>::input(&shape, algorithm, w.data(), grad.data(), back.data()) == FASTDL_OK);
-    EXPECT(close(back, dx, dx_sizes, roundings * double(layer.out_channels)));
+    EXPECT(close(back, dx, dx_sizes, of_outputs));
   }
 }
 
@@ -189,8 +194,45 @@ void test_layers(const Level& level, bool interface_too, bool quick) {
       for (bool lift : {false, true}) {
         if (quick && ++number % 5 != 0) continue;
         const Layer layer = layer_of(group, lift, s[0], s[1], s[2], s[3], s[4], s[5], s[6]);
-        compare<float>(layer, level.orbit32, level.weights32, interface_too);
-        compare<double>(layer, level.orbit64, level.weights64, interface_too);
+        compare<float>(layer, level.of_floats, interface_too);
+        compare<double>(layer, level.of_doubles, interface_too);
+      }
+}
+
+// Strides that differ, that leave pixels out or do not divide; windows that begin inside or far outside the input; and
+// more pixels than a block has, down, across, and with windows that reach over several blocks.
+void test_windows(const Level& level, bool interface_too, bool quick) {
+  struct Windows {
+    Index in[2], out[2], k, stride[2], lower[2], out_channels;
+    bool large;
+  };
+  const Windows all[] = {
+      {{7, 6}, {3, 6}, 3, {2, 1}, {0, 1}, 3, false},      {{9, 11}, {9, 4}, 4, {1, 3}, {2, 0}, 2, false},
+      {{10, 9}, {3, 2}, 1, {3, 4}, {0, 0}, 5, false},     {{11, 7}, {3, 3}, 2, {4, 5}, {1, 3}, 3, false},
+      {{8, 9}, {3, 2}, 3, {2, 1}, {-1, -4}, 3, false},    {{2, 3}, {6, 5}, 5, {2, 2}, {6, 5}, 2, false},
+      {{5, 4}, {9, 3}, 3, {1, 2}, {-3, -2}, 2, false},    {{45, 44}, {45, 44}, 3, {1, 1}, {1, 1}, 1, true},
+      {{90, 77}, {45, 39}, 5, {2, 2}, {2, 2}, 1, true},   {{5, 2300}, {3, 1150}, 3, {2, 2}, {1, 1}, 1, true},
+      {{6, 140}, {6, 140}, 5, {1, 1}, {2, 2}, 400, true}, {{12, 420}, {4, 140}, 7, {3, 3}, {3, 3}, 400, true},
+  };
+  int number = 0;
+  for (const Windows& w : all)
+    for (Planar group : {Planar::p2, Planar::p4, Planar::pm, Planar::p4m})
+      for (bool lift : {false, true}) {
+        // The largest ones are about how the pixels are cut, and not about the group.
+        if (w.out_channels == 400 && !(group == Planar::p2 && lift)) continue;
+        if (quick && (w.large || ++number % 5 != 0)) continue;
+        const Layer layer{group,
+                          lift,
+                          1,
+                          w.large ? 1 : 2,
+                          w.out_channels,
+                          {w.in[0], w.in[1]},
+                          {w.out[0], w.out[1]},
+                          w.k,
+                          {w.stride[0], w.stride[1]},
+                          {w.lower[0], w.lower[1]}};
+        compare<float>(layer, level.of_floats, interface_too);
+        compare<double>(layer, level.of_doubles, interface_too);
       }
 }
 
@@ -213,21 +255,26 @@ void test_tables() {
 
 void test_threads() {
   const Layer layer = layer_of(Planar::p4m, false, 2, 5, 7, 24, 3, 1, 1);
-  const auto shape = shape_of(layer);
-  const auto x = normal<float>(2 * 5 * 8 * 24 * 25), w = normal<float>(7 * 5 * 8 * 9);
-  std::vector<float> first(std::size_t(2 * 7 * 8 * layer.pixels())), other(first), dw(w.size()), dw_other(w.size());
+  const Layer second = layer_of(Planar::p4m, false, 2, 5, 7, 70, 5, 2, 1);  // more than one block
+  const auto shape = shape_of(layer), strided = shape_of(second);
+  const auto x = normal<float>(2 * 5 * 8 * 24 * 25), w = normal<float>(7 * 5 * 8 * 25),
+             grad = normal<float>(2 * 7 * 8 * second.pixels());
+  std::vector<float> y(std::size_t(2 * 7 * 8 * layer.pixels())), dw(7 * 5 * 8 * 9), dx(2 * 5 * 8 * 70 * 71);
+  std::vector<float> first[3];
   const int before = fastdl_get_num_threads();
   for (int threads : {1, 2, 3, 7}) {
     fastdl_set_num_threads(threads);
-    auto& y = threads == 1 ? first : other;
-    auto& slopes = threads == 1 ? dw : dw_other;
     EXPECT(fastdl_group_conv_f32(&shape, FASTDL_RELU, FASTDL_GROUP_ORBIT, x.data(), nullptr, w.data(), nullptr,
                                  y.data()) == FASTDL_OK);
-    EXPECT(fastdl_group_conv_weight_f32(&shape, FASTDL_GROUP_ORBIT, x.data(), nullptr, first.data(), slopes.data()) ==
+    EXPECT(fastdl_group_conv_weight_f32(&shape, FASTDL_GROUP_ORBIT, x.data(), nullptr, y.data(), dw.data()) ==
            FASTDL_OK);
-    if (threads > 1) {
-      EXPECT(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)) == 0);
-      EXPECT(std::memcmp(dw.data(), dw_other.data(), dw.size() * sizeof(float)) == 0);
+    EXPECT(fastdl_group_conv_input_f32(&strided, FASTDL_GROUP_ORBIT, w.data(), grad.data(), dx.data()) == FASTDL_OK);
+    const std::vector<float>* found[] = {&y, &dw, &dx};
+    for (int i = 0; i < 3; ++i) {
+      if (threads == 1)
+        first[i] = *found[i];
+      else
+        EXPECT(std::memcmp(first[i].data(), found[i]->data(), first[i].size() * sizeof(float)) == 0);
     }
   }
   fastdl_set_num_threads(before);
@@ -352,6 +399,7 @@ int main(int argc, char**) {
     level_name = level.name;
     const int before = failed;
     test_layers(level, interface_too, quick);
+    test_windows(level, interface_too, quick);
     test_orbits(level);
     interface_too = false;
     std::printf("%s: %s\n", level.name.c_str(), failed == before ? "ok" : "FAILED");
