@@ -119,15 +119,17 @@ def relu(state: State, theta: Any) -> State:
 
 def arc_cosine(X: Any, Y: Any | None, order: int) -> Any:
     """(1/π)(‖x‖‖y‖)^n J_n(θ)."""
-    x, y, cosine, sine = directions(wide(X), wide(X if Y is None else Y))
-    rest = math.pi - angle(sine, cosine)
-    if order == 0:
-        J = rest
-    elif order == 1:
-        J = sine + rest * cosine
+    other = X if Y is None else Y
+    if order == 0:  # an angle has no size, whatever the samples have
+        pair = directions(wide(X), wide(other))
+        return finish(1 - angle(pair.sine, pair.cosine) / math.pi, X, Y)
+    state = start(X, other)
+    rest = math.pi - angle(state.s, state.xy)
+    if order == 1:
+        K = state.s + rest * state.xy
     else:
-        J = 3 * sine * cosine + rest * (1 + 2 * cosine * cosine)
-    return finish((x * y) ** order * J / math.pi, X, Y)
+        K = 3 * state.s * state.xy + rest * (state.xx * state.yy + 2 * state.xy * state.xy)
+    return finish(K / math.pi, X, Y)
 
 
 def _network(X: Any, Y: Any | None, depth: int, w_std: float, b_std: float, normalize: bool) -> tuple[Any, Any]:
