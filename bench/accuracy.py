@@ -276,7 +276,7 @@ def cost_of_accuracy(n: int = 4096, d: int = 128) -> dict[str, dict[str, float]]
         out = np.empty((n, n), dtype)
         samples = {data: DATA[data](np.random.default_rng(SEED), n, d).astype(dtype) for data in COSTED}
         calls = {data: partial(fastdl.gram.rbf, X, out=out) for data, X in samples.items()}
-        times = measure.interleave(calls, seconds=1.0, settle=False)
+        times = measure.interleave(calls, seconds=5.0, settle=False)
         result[dtype] = {data: min(times[data][0]) for data in COSTED}
     return result
 
