@@ -48,6 +48,14 @@ class Transform:
     def _current(self) -> Tree:
         return self._tree
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy travels as its parameters: filters take megabytes, and a process keeps those it has made.
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._tree = self._current()
+
     def _scaled(self, call: Call) -> Any:
         """Bring signals of the kernels, which square moduli, to sizes whose squares are within the type.
 

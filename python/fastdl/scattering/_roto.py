@@ -172,6 +172,14 @@ class RotoTranslationScattering2D:
         scales_fit(where, self.J, self.shape)
         self._bank = _bank(self.shape, self.J, self.L, self.K, self.max_order)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # As that of the other transforms: without the filters.
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._bank = _bank(self.shape, self.J, self.L, self.K, self.max_order)
+
     def __repr__(self) -> str:
         return f"RotoTranslationScattering2D(J={self.J}, shape={self.shape}, L={self.L}, K={self.K})"
 

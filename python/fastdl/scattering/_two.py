@@ -102,6 +102,8 @@ class Scattering2D(Transform):
     _mean = Operation("scattering.moments2d", "x")
     _mean_backward = Operation("scattering.moments2d_vjp", "x", "grad")
 
+    _order = 0  # of the tree; none was made yet
+
     def __init__(
         self,
         J: int,
