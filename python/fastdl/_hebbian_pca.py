@@ -146,7 +146,7 @@ class HebbianPCA:
         total = len(X) * self.epochs if array else 0  # type: ignore[arg-type]
         with Report("hebbian.HebbianPCA", progress, total) as report:
             for _ in range(self.epochs):
-                for piece in _pieces(where, X) if array else X:
+                for piece in self._pieces(where, X) if array else X:
                     before = getattr(self, "n_samples_seen_", 0)
                     try:
                         self.partial_fit(piece)
@@ -312,6 +312,10 @@ class HebbianPCA:
             _RATE(where, "learning_rate", rate, 0)
         if rate is not None and self.rule == "ccipca":
             raise ValueError(f"[{where}] expected no learning_rate for rule 'ccipca', got one")
+
+    def _pieces(self, where: str, X: Any) -> Iterator[Any]:
+        """Cut an array into what is learnt from together; estimators of other arrays have their own way."""
+        return _pieces(where, X)
 
     def _learnt(self, where: str) -> None:
         if not hasattr(self, "components_"):
