@@ -250,6 +250,7 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
     "gram.ntk": (_torch("ntk"),),
     "gram.cntk": (_formula("cntk"),),
     "gram.matvec": (_torch("matvec"), _rival("keops", keops_matvec)),
+    "gram.gram_vjp": (_torch("gram_vjp"),),
     "gram.matvec_vjp": (_torch("matvec_vjp"),),
     "gram.softmax_matvec": (_torch("softmax_matvec"),),
     "gram.diag": (_rival("numpy", numpy_diag),),

@@ -167,19 +167,27 @@ def matvec(X, v) -> Call:
     return lambda: torch.cat([_rbf(rows, x, gamma) @ vector for rows in x.split(BLOCK)])
 
 
-def matvec_vjp(X, v, grad, Y) -> Call:
+def gram_vjp(X, grad, Y) -> Call:
     """Differentiate by autograd, through the formula whose derivative exists everywhere."""
+    return _rbf_vjp((X, Y), grad, lambda K: K)
+
+
+def matvec_vjp(X, v, grad, Y) -> Call:
+    return _rbf_vjp((X, Y, v), grad, lambda K, values: K @ values)
+
+
+def _rbf_vjp(arrays, grad, result) -> Call:
     import torch
 
-    x, vector, weight, y = _tensors(X, v, grad, Y)
-    leaves = [tensor.clone().requires_grad_() for tensor in (x, y, vector)]
-    gamma = x.new_tensor(_gamma(X, None)).requires_grad_()
+    leaves = [tensor.clone().requires_grad_() for tensor in _tensors(*arrays)]
+    (weight,) = _tensors(grad)
+    gamma = weight.new_tensor(_gamma(arrays[0], None)).requires_grad_()
 
     def call() -> Any:
         with torch.enable_grad():
-            left, right, values = leaves
+            left, right, *others = leaves
             squared = left.square().sum(1)[:, None] + right.square().sum(1) - 2 * left @ right.T
-            return torch.autograd.grad((-gamma * squared).exp() @ values, [*leaves, gamma], weight)
+            return torch.autograd.grad(result((-gamma * squared).exp(), *others), [*leaves, gamma], weight)
 
     return call
 

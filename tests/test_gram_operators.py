@@ -320,6 +320,78 @@ class TestGradients:
             gram.matvec_vjp(X, np.ones(3), v)
 
 
+class TestGramGradients:
+    """Gradients of Σ G ∘ K: those of G = grad vᵀ are known from `matvec_vjp`, and any G is a sum of such."""
+
+    @TRIED
+    @pytest.mark.parametrize("alone", [False, True], ids=["two sets", "one set"])
+    @pytest.mark.parametrize("n, m, d, p", [(5, 150, 19, 1), (53, 7, 6, 5)])
+    def test_those_of_a_product(self, level, dtype, rng, name, params, alone, n, m, d, p):
+        X, Y = cases.samples(name, rng, n, d, dtype), cases.samples(name, rng, m, d, dtype)
+        X, Y = (np.concatenate((X, Y)), None) if alone else (X, Y)
+        v, grad = (rng.standard_normal((count, p)).astype(dtype) for count in (len(X) if alone else m, len(X)))
+        found = gram.gram_vjp(X, grad @ v.T, Y, name, **params)
+        with fastdl.backend("reference"):
+            wide_Y = None if alone else Y.astype(np.float64)
+            expected = gram.matvec_vjp(*(a.astype(np.float64) for a in (X, v, grad)), wide_Y, name, **params)
+        for_X, for_Y, for_gamma = gradient_tolerance(name, X, v, grad, Y, **params)
+        assert found.X.dtype == dtype and np.all(np.linalg.norm(found.X - expected.X, axis=1) <= for_X)
+        assert found.Y is None if alone else np.all(np.linalg.norm(found.Y - expected.Y, axis=1) <= for_Y)
+        assert found.gamma is None if for_gamma is None else abs(found.gamma - expected.gamma) <= for_gamma
+
+    @TRIED
+    def test_every_weight_by_itself(self, level, rng, name, params):
+        """With one weight that is not 0 it is the gradient of one pair: sums over all pairs add up."""
+        X, Y = (cases.samples(name, rng, n, 4, np.float64) for n in (3, 2))
+        grad = rng.standard_normal((3, 2))
+        whole, parts = gram.gram_vjp(X, grad, Y, name, **params), np.zeros((3, 4))
+        for i, j in np.ndindex(3, 2):
+            single = np.zeros((1, 1)) + grad[i, j]
+            parts[i] += gram.gram_vjp(X[i : i + 1], single, Y[j : j + 1], name, **params).X[0]
+        # Kernels of distances centre each pair by itself, which their accuracy is promised for.
+        error = 20 * cases.distance_error(np.float64, 4) if name in ("rbf", "matern") else 1e-12
+        np.testing.assert_allclose(parts, whole.X, rtol=0, atol=error * (1 + np.abs(whole.X).max()))
+
+    @ALL
+    def test_threads_and_layouts_give_the_same_bits(self, native_level, dtype, rng, keep_threads, name):
+        n, m, d = 301, 270, 37
+        X, Y = cases.samples(name, rng, n, d, dtype), cases.samples(name, rng, m, d, dtype)
+        grad = rng.standard_normal((n, m)).astype(dtype)
+        fastdl.set_num_threads(1)
+        expected = gram.gram_vjp(X, grad, Y, name)
+        alone = gram.gram_vjp(X, grad[:, :1] * np.ones(n, dtype), None, name)
+        padded = np.zeros((n, 2 * m), dtype)
+        padded[:, ::2] = grad
+        for count, weights in ((2, grad), (5, np.asfortranarray(grad)), (2, padded[:, ::2]), (1, grad[::-1][::-1])):
+            fastdl.set_num_threads(count)
+            found = gram.gram_vjp(X, weights, Y, name)
+            assert found.X.tobytes() == expected.X.tobytes() and found.Y.tobytes() == expected.Y.tobytes()
+            assert found.gamma == expected.gamma
+            again = gram.gram_vjp(X, grad[:, :1] * np.ones(n, dtype), X, name)
+            assert again.Y is None and again.X.tobytes() == alone.X.tobytes() and again.gamma == alone.gamma
+
+    def test_empty(self, level, dtype):
+        for n, m, d in [(0, 3, 2), (3, 0, 2), (3, 4, 0), (0, 0, 0)]:
+            X, Y, grad = (np.ones(shape, dtype) / 4 for shape in ((n, d), (m, d), (n, m)))
+            for name in KERNELS:
+                found = gram.gram_vjp(X, grad, Y, name)
+                assert found.X.shape == (n, d) and found.Y.shape == (m, d) and found.gamma in (0, None)
+                assert not found.X.any() and not found.Y.any()
+                assert gram.gram_vjp(X, np.ones((n, n), dtype), None, name).X.shape == (n, d)
+
+    def test_errors(self, level):
+        X = np.ones((4, 3))
+        for grad in (np.ones(4), np.ones((4, 3)), np.ones((3, 4))):
+            with pytest.raises(ValueError, match=r"^\[gram\.gram_vjp\] expected grad of shape \(4, 4\), got"):
+                gram.gram_vjp(X, grad)
+        with pytest.raises(ValueError, match=r"^\[gram\.gram_vjp\] expected nu of 0.5, 1.5, 2.5 or inf, got 0.7"):
+            gram.gram_vjp(X, np.ones((4, 4)), kernel="matern", nu=0.7)
+        with pytest.raises(ValueError, match=r"^\[gram\.gram_vjp\] expected Y of shape \(m, 3\), got"):
+            gram.gram_vjp(X, np.ones((4, 4)), np.ones((4, 2)))
+        with pytest.raises(TypeError, match=r"^\[gram\.gram_vjp\] expected grad to be an array, got None"):
+            gram.gram_vjp(X, None)
+
+
 class TestSoftmax:
     def dense(self, Q, K, V, scale):
         score = scale * (wide(Q) @ wide(K).T)

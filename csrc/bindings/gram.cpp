@@ -293,6 +293,17 @@ void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::i
 }
 
 template <class T>
+double gram_vjp(const gram::Kernel& kernel, const py::array& X, const py::array& grad, const Other& Y,
+                const py::array& dX, const Other& dY) {
+  if (Y.has_value() != dY.has_value()) throw py::value_error("dY: expected one with Y and none without");
+  const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x, g = matrix<const T>(grad, "grad");
+  const auto dx = matrix<T>(dX, "dX"), dy = dY ? matrix<T>(*dY, "dY") : dx;
+  const bool alone = !Y;
+  const py::gil_scoped_release release;
+  return alone ? gram::vjp(kernel, x, g, dx) : gram::vjp(kernel, x, y, g, dx, dy);
+}
+
+template <class T>
 double matvec_vjp(const gram::Kernel& kernel, const py::array& X, const py::array& v, const py::array& grad,
                   const Other& Y, const py::array& dX, const Other& dY, const py::array& dv) {
   if (Y.has_value() != dY.has_value()) throw py::value_error("dY: expected one with Y and none without");
@@ -359,6 +370,13 @@ void register_gram(py::module_& module) {
            [](const py::array& Q, const py::array& K, const py::array& V, double scale, const py::array& out) {
              in_type_of(Q, [&](auto zero) { softmax<decltype(zero)>(Q, K, V, scale, out); });
            });
+  gram.def("gram_vjp", [](const py::array& X, const py::array& grad, const Other& Y, const std::string& name,
+                          const py::dict& parameters, const py::array& dX, const Other& dY) {
+    const Chosen chosen(name, parameters);
+    double gamma = 0;
+    in_type_of(X, [&](auto zero) { gamma = gram_vjp<decltype(zero)>(chosen.on(X), X, grad, Y, dX, dY); });
+    return gamma;
+  });
   gram.def("matvec_vjp", [](const py::array& X, const py::array& v, const py::array& grad, const Other& Y,
                             const std::string& name, const py::dict& parameters, const py::array& dX, const Other& dY,
                             const py::array& dv) {

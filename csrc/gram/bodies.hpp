@@ -41,7 +41,8 @@ using Kernel = fastdl_kernel;
 // center, dependence: of Gram matrices; hsic, or aligned, cka
 // feature_gram, empirical_ntk: products of the rows of maps and of Jacobians
 // sparse:  K of sparse rows x and y, the latter by its columns; linear, polynomial, rbf and cosine
-// matvec_vjp: gradients of sum grad * (K v) by x, y, v and gamma; y and dy null mean that y is x
+// vjp:     gradients of sum grad * K by x, y and gamma; matvec_vjp: those of sum grad * (K v) by x, y, v and gamma;
+//          y and dy null mean that y is x
 #define FASTDL_GRAM_TYPE(T)                                                                                           \
   void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
             const Matrix<T>& k);                                                                                      \
@@ -65,7 +66,9 @@ using Kernel = fastdl_kernel;
               const Matrix<T>& k);                                                                                    \
   void matvec_vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& v, \
                   const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy, const Matrix<T>& dv,         \
-                  double& gamma);
+                  double& gamma);                                                                                     \
+  void vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& grad,     \
+           const Matrix<T>& dx, const Matrix<T>* dy, double& gamma);
 
 #define FASTDL_GRAM_BODIES(level) \
   namespace level {               \

@@ -193,6 +193,32 @@ void compute_sparse(const Kernel* kernel, const Sparse* x, const Sparse* y, bool
   FASTDL_DISPATCH(sparse(*kernel, rows, columns, symmetric, matrix_of<T>(*k)));
 }
 
+// dX, and dY where there is a Y
+template <class View>
+void check_gradients(const char* name, const View* x, const View* y, const View* dx, const View* dy) {
+  core::check_output(name, "dX", dx, x->rows, x->cols);
+  if (y) core::check_output(name, "dY", dy, y->rows, y->cols);
+  if (!y && dy) core::fail(name, "dY to be NULL without Y", "a matrix");
+}
+
+template <class T, class View>
+void compute_vjp(const Kernel* kernel, const View* x, const View* y, const View* grad, const View* dx, const View* dy,
+                 double* gamma) {
+  constexpr const char* name = "gram.gram_vjp";
+  const View* others = check_rows(name, x, y);
+  check_kernel(name, kernel, x->cols);
+  check_right_side(name, "grad", grad, x->rows);
+  if (grad->cols != others->rows)
+    core::fail(name, "grad with " + std::to_string(others->rows) + " columns", std::to_string(grad->cols));
+  check_gradients(name, x, y, dx, dy);
+  const Matrix<const T> y_view = matrix_of<const T>(*others);
+  const Matrix<T> dy_view = matrix_of<T>(y ? *dy : *dx);
+  double by_gamma;
+  FASTDL_DISPATCH(vjp(*kernel, matrix_of<const T>(*x), y ? &y_view : nullptr, matrix_of<const T>(*grad),
+                      matrix_of<T>(*dx), y ? &dy_view : nullptr, by_gamma));
+  if (gamma) *gamma = by_gamma;
+}
+
 template <class T, class View>
 void compute_matvec_vjp(const Kernel* kernel, const View* x, const View* y, const View* v, const View* grad,
                         const View* dx, const View* dy, const View* dv, double* gamma) {
@@ -203,9 +229,7 @@ void compute_matvec_vjp(const Kernel* kernel, const View* x, const View* y, cons
   check_right_side(name, "grad", grad, x->rows);
   if (grad->cols != v->cols)
     core::fail(name, "grad with " + std::to_string(v->cols) + " columns as v has", std::to_string(grad->cols));
-  core::check_output(name, "dX", dx, x->rows, x->cols);
-  if (y) core::check_output(name, "dY", dy, y->rows, y->cols);
-  if (!y && dy) core::fail(name, "dY to be NULL without Y", "a matrix");
+  check_gradients(name, x, y, dx, dy);
   core::check_output(name, "dv", dv, v->rows, v->cols);
   const Matrix<const T> y_view = matrix_of<const T>(*others);
   const Matrix<T> dy_view = matrix_of<T>(y ? *dy : *dx);
@@ -277,6 +301,12 @@ fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
                                             const fastdl_sparse_##suffix* Y_transposed, int symmetric,                \
                                             const fastdl_matrix_##suffix* K) {                                        \
     return core::guarded([&] { gram::compute_sparse<T>(kernel, X, Y_transposed, symmetric != 0, K); });               \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_vjp_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,                \
+                                         const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* grad,         \
+                                         const fastdl_matrix_##suffix* dX, const fastdl_matrix_##suffix* dY,          \
+                                         double* gamma) {                                                             \
+    return core::guarded([&] { gram::compute_vjp<T>(kernel, X, Y, grad, dX, dY, gamma); });                           \
   }                                                                                                                   \
   fastdl_status fastdl_gram_matvec_vjp_##suffix(                                                                      \
       const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X, const fastdl_matrix_##suffix* Y,                  \

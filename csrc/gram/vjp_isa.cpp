@@ -1,6 +1,7 @@
-// Gradients of sum grad * (K v) without K, compiled once per instruction-set level.
+// Gradients of sum W * K, compiled once per instruction-set level.
 //
-// With the weights W = grad v', the gradient for x_i is the sum over j of W_ij dk(x_i, y_j)/dx_i. Blocks of 48 rows by
+// W is given, or it is grad v' for sum grad * (K v), and then neither it nor K is ever formed. The gradient for x_i is
+// the sum over j of W_ij dk(x_i, y_j)/dx_i. Blocks of 48 rows by
 // 128 columns of the sums over features are computed in cache (gemm/stream.hpp) and become derivatives there
 // (derivatives.hpp), which are multiplied with the features of the 128 samples of Y at once. A part of 128 is summed in
 // the type of the data, and the parts in double. The gradient for Y is the same with the roles of X and Y turned, and
@@ -35,24 +36,35 @@ Matrix<const T> transposed(const Matrix<const T>& m) {
   return {m.data, m.cols, m.rows, m.col_stride, m.row_stride};
 }
 
-// W = grad v' for the samples of X, W' for those of Y, and W + W' for samples that stand on both sides.
+// W for the samples of X, W' for those of Y, and W + W' for samples that stand on both sides, a block at a time.
 template <class T>
 struct Weights {
-  Padded<T> left[2], right[2];
-  Index cols;
   int first, last;  // of W and W'
 
-  Weights(const Matrix<const T>& grad, const Matrix<const T>& v, bool both_sides, Arrays<T>& arrays)
-      : left{{grad, arrays}, {v, arrays}},
-        right{{transposed(v), arrays}, {transposed(grad), arrays}},
-        cols(v.cols),
-        first(0),
-        last(both_sides) {}
+  explicit Weights(bool both_sides) : first(0), last(both_sides) {}
 
   void turn() { first = last = 1; }
 
   // to[r * stream_part + j] = W[row + r, column + j], and 0 past the last column
-  void block(Index row, Index row_end, Index column, Index width, T* to) const {
+  virtual void block(Index row, Index row_end, Index column, Index width, T* to) const = 0;
+
+ protected:
+  ~Weights() = default;
+};
+
+// W = grad v'
+template <class T>
+struct ProductWeights final : Weights<T> {
+  Padded<T> left[2], right[2];
+  Index cols;
+
+  ProductWeights(const Matrix<const T>& grad, const Matrix<const T>& v, bool both_sides, Arrays<T>& arrays)
+      : Weights<T>(both_sides),
+        left{{grad, arrays}, {v, arrays}},
+        right{{transposed(v), arrays}, {transposed(grad), arrays}},
+        cols(v.cols) {}
+
+  void block(Index row, Index row_end, Index column, Index width, T* to) const override {
     constexpr int together = 6;
     for (; row + together <= row_end; row += together, to += together * stream_part)
       some<together>(row, column, width, to);
@@ -64,7 +76,7 @@ struct Weights {
   FASTDL_INLINE void some(Index row, Index column, Index width, T* to) const {
     for (Index j = 0; j < width; j += simd::lanes<T>) {
       Vec<T> sums[Count] = {};
-      for (int t = first; t <= last; ++t)
+      for (int t = this->first; t <= this->last; ++t)
         for (Index c = 0; c < cols; ++c) {
           const Vec<T> value = load(right[t].data + c * right[t].stride + column + j);
 #pragma GCC unroll 8
@@ -72,6 +84,27 @@ struct Weights {
             sums[r] = simd::fma(broadcast(left[t].data[(row + r) * left[t].stride + c]), value, sums[r]);
         }
       for (int r = 0; r < Count; ++r) simd::store(to + r * stream_part + j, sums[r]);
+    }
+  }
+};
+
+// W as it is given
+template <class T>
+struct GivenWeights final : Weights<T> {
+  Matrix<const T> sides[2];
+
+  GivenWeights(const Matrix<const T>& w, bool both_sides) : Weights<T>(both_sides), sides{w, transposed(w)} {}
+
+  void block(Index row, Index row_end, Index column, Index width, T* to) const override {
+    const Index filled = gemm::round_up(width, simd::lanes<T>);
+    for (; row < row_end; ++row, to += stream_part) {
+      const Matrix<const T>& w = sides[this->first];
+      for (Index j = 0; j < width; ++j) to[j] = w.data[row * w.row_stride + (column + j) * w.col_stride];
+      for (Index j = width; j < filled; ++j) to[j] = 0;
+      if (this->first == this->last) continue;
+      const Matrix<const T>& turned = sides[1];
+      for (Index j = 0; j < width; ++j)
+        to[j] += turned.data[row * turned.row_stride + (column + j) * turned.col_stride];
     }
   }
 };
@@ -286,21 +319,15 @@ double row_gradients(const Kernel& kernel, const Matrix<const T>& x, const Matri
   return kernel.kind == FASTDL_MATERN ? 0 : gradients.gamma();  // that of nu = infinity is an rbf, but has no gamma
 }
 
+// The gradients with respect to x and y, or to x on both sides, and what is returned, the one with respect to gamma.
 template <class T>
-void matvec_vjp_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* other,
-                   const Matrix<const T>& v, const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy,
-                   const Matrix<T>& dv, double& gamma) {
-  const Matrix<const T>& y = other ? *other : x;
-  matvec(kernel, y, x, grad, dv);
-  Arrays<T> arrays;
-  Weights<T> weights(grad, v, !other, arrays);
-  gamma = row_gradients(kernel, x, y, weights, dx);
-  if (!other) {
-    gamma /= 2;  // every pair came twice
-    return;
-  }
+double gradients_of_both(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, Weights<T>& weights,
+                         const Matrix<T>& dx, const Matrix<T>* dy) {
+  const double gamma = row_gradients(kernel, x, y ? *y : x, weights, dx);
+  if (!y) return gamma / 2;  // every pair came twice
   weights.turn();
-  row_gradients(kernel, y, x, weights, *dy);
+  row_gradients(kernel, *y, x, weights, *dy);
+  return gamma;
 }
 
 }  // namespace
@@ -309,7 +336,15 @@ void matvec_vjp_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<
   void matvec_vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& v, \
                   const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy, const Matrix<T>& dv,         \
                   double& gamma) {                                                                                    \
-    matvec_vjp_of<T>(kernel, x, y, v, grad, dx, dy, dv, gamma);                                                       \
+    matvec(kernel, y ? *y : x, x, grad, dv);                                                                          \
+    Arrays<T> arrays;                                                                                                 \
+    ProductWeights<T> weights(grad, v, !y, arrays);                                                                   \
+    gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy);                                                      \
+  }                                                                                                                   \
+  void vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& grad,     \
+           const Matrix<T>& dx, const Matrix<T>* dy, double& gamma) {                                                 \
+    GivenWeights<T> weights(grad, !y);                                                                                \
+    gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy);                                                      \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

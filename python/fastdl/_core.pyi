@@ -100,6 +100,16 @@ class _Gram(ModuleType):
         out: _Floats,
     ) -> None: ...
     @staticmethod
+    def gram_vjp(
+        X: _Floats,
+        grad: _Floats,
+        Y: _Floats | None,
+        kernel: str,
+        parameters: _Parameters,
+        dX: _Floats,
+        dY: _Floats | None,
+    ) -> float: ...
+    @staticmethod
     def matvec_vjp(
         X: _Floats,
         v: _Floats,

@@ -12,6 +12,8 @@ from fastdl._kernels import find, integer, moderate, real
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
+    from fastdl._dispatch import Call
+    from fastdl._kernels import Kernel
 
 _diag = Operation("gram.diag", "X")
 
@@ -111,6 +113,90 @@ def matvec(X: Array, v: Array, Y: Array | None = None, kernel: Any = "rbf", **pa
     return result[:, 0] if flat else result
 
 
+_gram_vjp = Operation("gram.gram_vjp", "X", "grad", "Y?")
+
+
+def gram_vjp(X: Array, grad: Array, Y: Array | None = None, kernel: Any = "rbf", **params: Any) -> GramGradients:
+    r"""Gradients of a Gram matrix: from those of a loss for K to those for its samples.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples, one a row.
+    grad : array of shape (n, m)
+        The gradient of a function with respect to ``gram(X, Y, kernel)``.
+    Y : array of shape (m, d), optional
+        Other samples. None means ``Y = X``.
+    kernel : str or callable, default "rbf"
+        As in `gram`.
+    **params
+        Parameters of the kernel, by name.
+
+    Returns
+    -------
+    GramGradients
+        A named tuple (X, Y, gamma): the gradients of that function, so of ``sum(grad * gram(X, Y, kernel))``, with
+        respect to each. Without `Y` its gradient is None, and that of X has both parts. gamma is a float, and None for
+        kernels that have no parameter of this name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kernel, the shapes or values do not fit, or nu of matern is not 0.5, 1.5, 2.5 or inf.
+    TypeError
+        If the kernel has no parameter of a name, or a dtype or kind does not fit.
+
+    Notes
+    -----
+    Where a kernel has no gradient, 0 is taken, as in `matvec_vjp`, which has the gradients of ``K @ v`` without forming
+    the n x m matrix ``grad``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastdl import gram
+    >>> X, Y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, -1.0]])
+    >>> gradients = gram.gram_vjp(X, np.array([[2.0], [1.0]]), Y, "linear")
+    >>> gradients.X
+    array([[ 2., -2.],
+           [ 1., -1.]])
+    >>> gradients.Y
+    array([[5., 8.]])
+    """
+    where = "gram.gram_vjp"
+    entry = find(where, kernel)
+    call = _gram_vjp.begin(X, grad, None if Y is X else Y)
+    shape = pairs(call, 2)
+    samples, slope, others = call.arrays
+    if tuple(slope.shape) != shape:
+        raise ValueError(f"[{where}] expected grad of shape {shape}, got {tuple(slope.shape)}")
+    parameters = _differentiable(where, entry, call, params)
+    dX, dY, by_gamma = call.finish_several((samples.shape, _shape_of(others)), entry.name, parameters)
+    return GramGradients(dX, dY, by_gamma if "gamma" in parameters else None)
+
+
+def _shape_of(array: Array | None) -> tuple[int, ...] | None:
+    return None if array is None else tuple(array.shape)
+
+
+def _differentiable(where: str, entry: Kernel, call: Call, params: dict[str, Any]) -> dict[str, Any]:
+    """Check the parameters of a kernel for its gradients; samples are the first argument of the call, Y the last."""
+    samples, others = call.arrays[0], call.arrays[-1]
+    parameters = entry.named(where, samples.shape[1], params)
+    restrict(entry, call, list(parameters.values()), others)
+    if entry.name == "matern" and parameters["nu"] not in CLOSED_FORMS:
+        raise ValueError(f"[{where}] expected nu of 0.5, 1.5, 2.5 or inf, got {parameters['nu']}")
+    return parameters
+
+
+class GramGradients(NamedTuple):
+    """Gradients with respect to each argument of `gram`; None where there is no such argument."""
+
+    X: Any
+    Y: Any
+    gamma: float | None
+
+
 _matvec_vjp = Operation("gram.matvec_vjp", "X", "v", "grad", "Y?")
 
 
@@ -177,14 +263,11 @@ def matvec_vjp(
     shape = (n, *vector.shape[1:])
     if tuple(slope.shape) != shape:
         raise ValueError(f"[{where}] expected grad of shape {shape}, got {tuple(slope.shape)}")
-    parameters = entry.named(where, samples.shape[1], params)
-    restrict(entry, call, list(parameters.values()), others)
-    if entry.name == "matern" and parameters["nu"] not in CLOSED_FORMS:
-        raise ValueError(f"[{where}] expected nu of 0.5, 1.5, 2.5 or inf, got {parameters['nu']}")
+    parameters = _differentiable(where, entry, call, params)
     flat = vector.ndim == 1
     if flat:
         call.arrays = (samples, vector[:, None], slope[:, None], others)
-    shapes = (samples.shape, None if others is None else others.shape, call.arrays[1].shape)
+    shapes = (samples.shape, _shape_of(others), tuple(call.arrays[1].shape))
     dX, dY, dv, by_gamma = call.finish_several(shapes, entry.name, parameters)
     return Gradients(dX, dY, dv[:, 0] if flat else dv, by_gamma if "gamma" in parameters else None)
 

@@ -12,7 +12,7 @@ from numpy import ndarray
 from fastdl._gram_checks import is_sparse, pairs, restrict
 from fastdl._gram_invariant import invariant
 from fastdl._gram_matrix import gram
-from fastdl._gram_operators import cntk, diag, matvec, matvec_vjp, softmax_matvec
+from fastdl._gram_operators import cntk, diag, gram_vjp, matvec, matvec_vjp, softmax_matvec
 from fastdl._gram_sparse import sparse_gram
 from fastdl._gram_statistics import center, cka, distance, empirical_ntk, feature_gram, hsic
 from fastdl._kernels import KERNELS
@@ -34,6 +34,7 @@ __all__ = [
     "feature_gram",
     "geometric",
     "gram",
+    "gram_vjp",
     "hsic",
     "invariant",
     "laplacian",

@@ -106,6 +106,15 @@ def matvec_vjp(n: int, m: int, d: int) -> GramCase:
     return GramCase("matvec_vjp", {"n": n, "m": m, "d": d}, arrays, {}, 0.0, count, count * d)
 
 
+def gram_vjp(n: int, m: int, d: int) -> GramCase:
+    def arrays(rng, dtype):
+        X, Y = normal(rng, (n, d), dtype), normal(rng, (m, d), dtype)
+        return {"X": X, "grad": rng.random((n, m)).astype(dtype), "Y": Y}
+
+    count = float(n) * m
+    return GramCase("gram_vjp", {"n": n, "m": m, "d": d}, arrays, {}, 0.0, count, count * d)
+
+
 def softmax_matvec(n: int, m: int, d: int) -> GramCase:
     def arrays(rng, dtype):
         return {name: normal(rng, (rows, d), dtype) for name, rows in (("Q", n), ("K", m), ("V", m))}
@@ -227,6 +236,7 @@ OTHERS = (
     invariant(301, 203, 16),
     matvec(5003, 16),
     matvec_vjp(2001, 1503, 16),
+    gram_vjp(2001, 1503, 16),
     distance(1501, 1003, 16),
     diag(100_001, 16, "polynomial"),
 )

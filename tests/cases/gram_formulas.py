@@ -227,16 +227,21 @@ def matvec(X, v, Y=None, kernel="rbf", **parameters):
     return result
 
 
-def matvec_vjp(X, v, grad, Y=None, kernel="rbf", gamma=None):
-    """Gradients of Σ grad · K v for X, Y, v and gamma, for rbf with Y given and vectors v and grad."""
+def gram_vjp(X, grad, Y=None, kernel="rbf", gamma=None):
+    """Gradients of Σ grad ∘ K for X, Y and gamma, for rbf with Y given."""
     assert kernel == "rbf" and Y is not None
     gamma = _default(gamma, X)
     squared = squared_distances(X, Y)
-    K = np.exp(-gamma * squared)
-    weight = K * np.multiply.outer(grad, v)
+    weight = np.exp(-gamma * squared) * grad
     for_X = -2 * gamma * (weight.sum(axis=1)[:, None] * X - weight @ Y)
     for_Y = -2 * gamma * (weight.sum(axis=0)[:, None] * Y - weight.T @ X)
-    return for_X, for_Y, K.T @ grad, -np.sum(weight * squared)
+    return for_X, for_Y, -np.sum(weight * squared)
+
+
+def matvec_vjp(X, v, grad, Y=None, kernel="rbf", gamma=None):
+    """Gradients of Σ grad · K v for X, Y, v and gamma, for rbf with Y given and vectors v and grad."""
+    for_X, for_Y, for_gamma = gram_vjp(X, np.multiply.outer(grad, v), Y, kernel, gamma)
+    return for_X, for_Y, rbf(X, Y, gamma).T @ grad, for_gamma
 
 
 def diag(X, kernel="rbf", **parameters):
@@ -449,15 +454,21 @@ def matvec_bound(eps, X, v, Y=None, kernel="rbf", **parameters):
     return np.multiply.outer(each, total) if v.ndim == 2 else each * total
 
 
-def matvec_vjp_bound(eps, X, v, grad, Y=None, kernel="rbf", gamma=None):
+def gram_vjp_bound(eps, X, grad, Y=None, kernel="rbf", gamma=None):
     gamma = _default(gamma, X)
     n, m = X.shape[0], Y.shape[0]
-    weight = np.multiply.outer(np.abs(grad), np.abs(v)).astype(np.float64)
+    weight = np.abs(grad).astype(np.float64)
     reach = np.add.outer(*_norms(X, Y))
     error = rbf_bound(eps, X, Y, gamma) + growth(max(n, m)) * eps
     for_X = np.repeat(2 * gamma * np.sum(weight * reach * error, axis=1)[:, None], X.shape[1], axis=1)
     for_Y = np.repeat(2 * gamma * np.sum(weight * reach * error, axis=0)[:, None], Y.shape[1], axis=1)
     for_gamma = np.sum(weight * reach**2 * (error + growth(n * m) * eps))
+    return for_X, for_Y, for_gamma
+
+
+def matvec_vjp_bound(eps, X, v, grad, Y=None, kernel="rbf", gamma=None):
+    error = rbf_bound(eps, X, Y, _default(gamma, X)) + growth(max(X.shape[0], Y.shape[0])) * eps
+    for_X, for_Y, for_gamma = gram_vjp_bound(eps, X, np.multiply.outer(grad, v), Y, kernel, gamma)
     return for_X, for_Y, np.sum(np.abs(grad)[:, None] * error, axis=0), for_gamma
 
 

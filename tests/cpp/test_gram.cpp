@@ -14,14 +14,15 @@
 #include "core/threads.hpp"
 #include "gram/bodies.hpp"
 
-#define TEST_LEVEL(level)         \
-  {#level,                        \
-   fastdl::gram::level::gram,     \
-   fastdl::gram::level::diagonal, \
-   fastdl::gram::level::matvec,   \
-   fastdl::gram::level::softmax,  \
-   fastdl::gram::level::sparse,   \
-   fastdl::gram::level::matvec_vjp}
+#define TEST_LEVEL(level)           \
+  {#level,                          \
+   fastdl::gram::level::gram,       \
+   fastdl::gram::level::diagonal,   \
+   fastdl::gram::level::matvec,     \
+   fastdl::gram::level::softmax,    \
+   fastdl::gram::level::sparse,     \
+   fastdl::gram::level::matvec_vjp, \
+   fastdl::gram::level::vjp}
 #include "levels.hpp"
 
 using namespace fastdl;
@@ -166,6 +167,8 @@ struct Level {
   void (*sparse)(const Kernel&, const SparseRows<T>&, const SparseRows<T>&, bool, const Matrix<T>&);
   void (*matvec_vjp)(const Kernel&, const Matrix<const T>&, const Matrix<const T>*, const Matrix<const T>&,
                      const Matrix<const T>&, const Matrix<T>&, const Matrix<T>*, const Matrix<T>&, double&);
+  void (*vjp)(const Kernel&, const Matrix<const T>&, const Matrix<const T>*, const Matrix<const T>&, const Matrix<T>&,
+              const Matrix<T>*, double&);
 };
 
 template <class T>
@@ -338,6 +341,17 @@ void test_gradients(const Level<T>& level, Index n, Index m, Index d) {
                      by_gamma);
     level.matvec_vjp(named.kernel, x.view(), nullptr, other.view(), grad.view(), both.writable(), nullptr,
                      dother.writable(), alone);
+    // The same from the weights themselves, those of one set given as a transposed matrix.
+    Samples<T> weights(n, m), turned(n, n), dx_given(n, d), dy_given(m, d), both_given(n, d);
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < m; ++j) weights.data[std::size_t(i * m + j)] = T(weight(grad, i, v, j));
+      for (Index j = 0; j < n; ++j) turned.data[std::size_t(j * n + i)] = T(weight(grad, i, other, j));
+    }
+    const auto dy_given_view = dy_given.writable();
+    double gamma_given, alone_given;
+    level.vjp(named.kernel, x.view(), &y_view, weights.view(), dx_given.writable(), &dy_given_view, gamma_given);
+    level.vjp(named.kernel, x.view(), nullptr, {turned.data.data(), n, n, 1, n}, both_given.writable(), nullptr,
+              alone_given);
     // One feature of every row.
     for (Index i = 0; i < n; ++i) {
       const Index f = i % d;
@@ -351,6 +365,8 @@ void test_gradients(const Level<T>& level, Index n, Index m, Index d) {
                   (expected(named.kernel, above, above) - expected(named.kernel, below, below)) / (2 * step);
       worst = std::max(worst, std::fabs(dx.at(i, f) - sum) / (p * double(m + 1)));
       worst = std::max(worst, std::fabs(both.at(i, f) - sum_both) / (2 * p * double(n + 1)));
+      worst = std::max(worst, std::fabs(dx_given.at(i, f) - sum) / (p * double(m + 1)));
+      worst = std::max(worst, std::fabs(both_given.at(i, f) - sum_both) / (2 * p * double(n + 1)));
     }
     double sum_gamma = 0, sum_alone = 0;
     for (Index j = 0; j < m; ++j) {
@@ -360,6 +376,7 @@ void test_gradients(const Level<T>& level, Index n, Index m, Index d) {
         product += expected(named.kernel, x.row(i), y.row(j)) * double(grad.at(i, 0));
       }
       worst = std::max(worst, std::fabs(dy.at(j, j % d) - sum) / (p * double(n + 1)));
+      worst = std::max(worst, std::fabs(dy_given.at(j, j % d) - sum) / (p * double(n + 1)));
       worst = std::max(worst, std::fabs(dv.at(j, 0) - product) / double(n + 1));
     }
     Kernel above = named.kernel, below = named.kernel;
@@ -376,6 +393,8 @@ void test_gradients(const Level<T>& level, Index n, Index m, Index d) {
     const double sums = double(d) * p;  // dk/dgamma is a sum over features
     worst = std::max(worst, std::fabs(by_gamma - sum_gamma / width) / (sums * double(n * m)));
     worst = std::max(worst, std::fabs(alone - sum_alone / width) / (sums * double(n * n)));
+    worst = std::max(worst, std::fabs(gamma_given - sum_gamma / width) / (sums * double(n * m)));
+    worst = std::max(worst, std::fabs(alone_given - sum_alone / width) / (sums * double(n * n)));
     CHECK(worst <= (allowed<T>(d) + known) * largest, "%s: gradients off by %g of %g", what.c_str(), worst, largest);
   }
 }

@@ -195,6 +195,16 @@ FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f64(const fastdl_matrix_f64*
                                                         const fastdl_matrix_f64* V, double scale,
                                                         const fastdl_matrix_f64* out);
 
+/* The gradients of the sum of grad * K with respect to X, Y and gamma, K as in fastdl_gram; grad is n x m as K is, and
+ * dX, dY are of the shapes of X, Y. Y == NULL means Y = X: dX then has both parts, and dY is NULL as well. *gamma is 0
+ * for a kernel that has none; gamma may be NULL. Where k has no gradient, 0 is taken as said below. */
+FASTDL_API fastdl_status fastdl_gram_vjp_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
+                                             const fastdl_matrix_f32* Y, const fastdl_matrix_f32* grad,
+                                             const fastdl_matrix_f32* dX, const fastdl_matrix_f32* dY, double* gamma);
+FASTDL_API fastdl_status fastdl_gram_vjp_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
+                                             const fastdl_matrix_f64* Y, const fastdl_matrix_f64* grad,
+                                             const fastdl_matrix_f64* dX, const fastdl_matrix_f64* dY, double* gamma);
+
 /* The gradients of the sum of grad * (K v) with respect to X, Y, v and gamma, K as in fastdl_gram_matvec and never
  * formed; grad is n x p as K v is, and dX, dY, dv are of the shapes of X, Y, v. Y == NULL means Y = X: dX then has both
  * parts, and dY is NULL as well. *gamma is 0 for a kernel that has none; gamma may be NULL.

@@ -188,6 +188,36 @@ inline void empirical_ntk(MatrixView<const double> J1, MatrixView<double> K) {
   throw_on_error(fastdl_gram_empirical_ntk_f64(&x, nullptr, &to));
 }
 
+// The gradients of the sum of grad * K: dX, dY, and what is returned, the one with respect to gamma
+inline double vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> Y, MatrixView<const float> grad,
+                  MatrixView<float> dX, MatrixView<float> dY) {
+  const auto x = X.plain(), y = Y.plain(), g = grad.plain(), dx = dX.plain(), dy = dY.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_vjp_f32(&k, &x, &y, &g, &dx, &dy, &gamma));
+  return gamma;
+}
+inline double vjp(const Kernel& k, MatrixView<const double> X, MatrixView<const double> Y,
+                  MatrixView<const double> grad, MatrixView<double> dX, MatrixView<double> dY) {
+  const auto x = X.plain(), y = Y.plain(), g = grad.plain(), dx = dX.plain(), dy = dY.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_vjp_f64(&k, &x, &y, &g, &dx, &dy, &gamma));
+  return gamma;
+}
+
+// The same with Y = X; dX has both parts.
+inline double vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> grad, MatrixView<float> dX) {
+  const auto x = X.plain(), g = grad.plain(), dx = dX.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_vjp_f32(&k, &x, nullptr, &g, &dx, nullptr, &gamma));
+  return gamma;
+}
+inline double vjp(const Kernel& k, MatrixView<const double> X, MatrixView<const double> grad, MatrixView<double> dX) {
+  const auto x = X.plain(), g = grad.plain(), dx = dX.plain();
+  double gamma;
+  throw_on_error(fastdl_gram_vjp_f64(&k, &x, nullptr, &g, &dx, nullptr, &gamma));
+  return gamma;
+}
+
 // The gradients of the sum of grad * (K v): dX, dY, dv, and what is returned, the one with respect to gamma
 inline double matvec_vjp(const Kernel& k, MatrixView<const float> X, MatrixView<const float> Y,
                          MatrixView<const float> v, MatrixView<const float> grad, MatrixView<float> dX,

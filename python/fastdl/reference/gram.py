@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from fastdl.reference.gram_gradients import matvec_vjp
+from fastdl.reference.gram_gradients import gram_vjp, matvec_vjp
 from fastdl.reference.gram_networks import arc_cosine, cntk, nngp, ntk
 from fastdl.reference.gram_operators import diag, distance, invariant, matvec, softmax_matvec
 from fastdl.reference.gram_statistics import center, cka, empirical_ntk, feature_gram, hsic
@@ -26,6 +26,7 @@ __all__ = [
     "empirical_ntk",
     "feature_gram",
     "geometric",
+    "gram_vjp",
     "hsic",
     "invariant",
     "laplacian",
@@ -151,7 +152,7 @@ def _bessel_matern(r: Any, nu: float) -> Any:
     import numpy as np
 
     try:
-        from scipy.special import gammaln, kve  # type: ignore[import-untyped]
+        from scipy.special import gammaln, kve
     except ImportError as error:
         raise ImportError(f"[gram.matern] expected nu of 0.5, 1.5, 2.5 or inf without SciPy, got {nu}") from error
 

@@ -1,6 +1,6 @@
-"""Gradients of K(X, Y) v, a block of rows of K at a time.
+"""Gradients of Σ W ∘ K(X, Y), a block of rows of K at a time.
 
-With W = G vᵀ for the gradient G of the product, the gradient for x_i is Σ_j W_ij ∂k(x_i, y_j)/∂x_i. For a kernel of
+W is given, or W = G vᵀ for the gradient G of K v. The gradient for x_i is Σ_j W_ij ∂k(x_i, y_j)/∂x_i. For a kernel of
 the dot product and of norms this is A Y + b x_i with A = W ∂k/∂(x·y): two matrix products a block. Others are summed
 over the differences of the samples themselves. Everything is in float64.
 
@@ -41,31 +41,51 @@ class Gradients(NamedTuple):
     gamma: float | None
 
 
+def gram_vjp(X: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Gradients of Σ grad ∘ K with respect to X, Y and gamma; without Y the X gradient has both its parts."""
+    weights = wide(grad)
+    return _weighted_vjp(X, Y, kernel, parameters, lambda part, K: weights[part, :])
+
+
 def matvec_vjp(X: Any, v: Any, grad: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> Gradients:
     """Gradients of Σ grad ∘ (K v) with respect to X, Y, v and gamma; without Y the X gradient has both its parts."""
     xp = array_namespace(X)
+    vectors, grads = wide(v), wide(grad)
+    dv = xp.zeros(vectors.shape, dtype=xp.float64, device=device(X))
+
+    def weights(part: slice, K: Any) -> Any:
+        nonlocal dv
+        dv = dv + K.T @ grads[part, :]
+        return grads[part, :] @ vectors.T
+
+    dX, dY, by_gamma = _weighted_vjp(X, Y, kernel, parameters, weights)
+    return Gradients(dX, dY, xp.astype(dv, X.dtype, copy=False), by_gamma)
+
+
+def _weighted_vjp(
+    X: Any, Y: Any | None, kernel: str, parameters: dict[str, Any], weights: Callable[[slice, Any], Any]
+) -> tuple[Any, Any, Any]:
+    """Gradients of Σ W ∘ K, whose rows `weights` gives for a block of rows and K on them."""
+    xp = array_namespace(X)
     other = X if Y is None else Y
     (n, d), m = X.shape, other.shape[0]
-    x, y, vectors, grads = wide(X), wide(other), wide(v), wide(grad)
+    x, y = wide(X), wide(other)
     elements = kernel in _BY_ELEMENTS
     rule: Rule = _RULES[kernel]
     dY = xp.zeros((m, d), dtype=xp.float64, device=device(X))
-    dv = xp.zeros((m, vectors.shape[1]), dtype=xp.float64, device=device(X))
     parts, total = [], 0.0
     for part in row_blocks(n, m * d) if elements else row_blocks(n, m, max(_BLOCK, 16 * m)):
         # Of float64 samples: the slopes are products with K, which a K in float32 is too coarse for.
         K = by_reference(kernel, x[part, :], y, parameters)
-        W = grads[part, :] @ vectors.T
-        dx, dy, change = rule(x[part, :], y, W, K, **parameters)
-        dv = dv + K.T @ grads[part, :]
+        dx, dy, change = rule(x[part, :], y, weights(part, K), K, **parameters)
         dY = dY + dy
         total += float(change)
         parts.append(dx)
     dX = xp.concat(parts, axis=0) if parts else xp.zeros((0, d), dtype=xp.float64, device=device(X))
     if Y is None:
         dX = dX + dY
-    dX, dY, dv = (xp.astype(value, X.dtype, copy=False) for value in (dX, dY, dv))
-    return Gradients(dX, None if Y is None else dY, dv, total if "gamma" in parameters else None)
+    dX, dY = (xp.astype(value, X.dtype, copy=False) for value in (dX, dY))
+    return dX, None if Y is None else dY, total if "gamma" in parameters else None
 
 
 def _sum(a: Any) -> Any:
