@@ -9,7 +9,7 @@ BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_BUI
 SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help build bench rivals bench-rivals accuracy test test-cpp test-python test-cuda test-aarch64 test-avx512 \
+.PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-cuda test-aarch64 test-avx512 \
   test-no-native test-freethreaded lint format asan clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,6 +47,13 @@ build/neural-tangents/.installed:
 
 rivals: $(VENV)/.rivals ## install the libraries fastdl is measured against
 	-$(MAKE) build/neural-tangents/.installed
+
+# The libraries that fastdl.torch, fastdl.sklearn and fastdl.dask are for, and JAX; their tests skip without them.
+$(VENV)/.ecosystem: $(VENV)/.rivals
+	$(BIN)/python -m pip install -q --disable-pip-version-check "dask[array,distributed]" zarr jax pandas
+	touch $@
+
+ecosystem: $(VENV)/.ecosystem ## install the libraries that the integrations are tested with
 
 accuracy: build ## measure the accuracy of every kernel and write docs/accuracy.md
 	$(BIN)/python -m pip install -q --disable-pip-version-check mpmath

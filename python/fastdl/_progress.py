@@ -30,7 +30,7 @@ class Report:
         self.bar: Any = None
         if self.visible:
             try:
-                from tqdm import tqdm  # type: ignore[import-untyped]
+                from tqdm import tqdm
 
                 self.bar = tqdm(total=total or None, desc=label, unit_scale=True)
             except ImportError:

@@ -16,7 +16,7 @@ _STEPS, _LOOK = 1000, 25
 
 
 def _diagonal(values: Any) -> Any:
-    from scipy.sparse import dia_array  # type: ignore[import-untyped]
+    from scipy.sparse import dia_array
 
     return dia_array((values[None, :], [0]), shape=(values.size, values.size)).tocsr()
 
@@ -45,7 +45,7 @@ def largest_eigenvalue(L: Any) -> float:
 
     Vectors are not orthogonalised again: that would only keep eigenvalues from being found twice.
     """
-    from scipy.linalg import eigvalsh_tridiagonal  # type: ignore[import-untyped]
+    from scipy.linalg import eigvalsh_tridiagonal
 
     if not np.all(np.isfinite(L.data)):
         return math.nan
