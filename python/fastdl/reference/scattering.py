@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, device
 
+from fastdl.reference.fourier import fftn, ifftn
 from fastdl.reference.scattering_cascade import inverse_wavelet_transform2d, wavelet_transform2d
 from fastdl.reference.scattering_harmonic import harmonic, harmonic_vjp
 from fastdl.reference.scattering_roto import roto, roto_vjp
@@ -56,12 +57,12 @@ def repeat(xp: Any, z: Array, step: int, axes: int) -> Array:
 def transform(xp: Any, u: Array, axes: int) -> Array:
     """Transform a real or complex array along its last axes."""
     complex_dtype = xp.complex64 if u.dtype in (xp.float32, xp.complex64) else xp.complex128
-    return xp.fft.fftn(xp.astype(u, complex_dtype), axes=tuple(range(u.ndim - axes, u.ndim)))
+    return fftn(xp, xp.astype(u, complex_dtype), tuple(range(u.ndim - axes, u.ndim)))
 
 
 def inverse(xp: Any, z: Array, axes: int) -> Array:
     """Transform back."""
-    return xp.fft.ifftn(z, axes=tuple(range(z.ndim - axes, z.ndim)))
+    return ifftn(xp, z, tuple(range(z.ndim - axes, z.ndim)))
 
 
 def direction(xp: Any, z: Array, modulus: Array) -> Array:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, device
 
+from fastdl.reference.fourier import fftn, ifftn
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,12 +24,12 @@ def _constant(xp: Any, array: HostArray, x: Array) -> Array:
 
 
 def _spectrum(xp: Any, u: Array) -> Array:
-    return xp.fft.fftn(xp.astype(u, xp.complex64 if u.dtype == xp.float32 else xp.complex128), axes=_AXES)
+    return fftn(xp, xp.astype(u, xp.complex64 if u.dtype == xp.float32 else xp.complex128), _AXES)
 
 
 def _modulus(xp: Any, u_hat: Array, filters: HostArray) -> tuple[list[Array], Array]:
     """Give the convolutions with the filters of all m, and the root of the sum of their squares."""
-    z = [xp.fft.ifftn(u_hat * _constant(xp, psi, xp.real(u_hat)), axes=_AXES) for psi in filters]
+    z = [ifftn(xp, u_hat * _constant(xp, psi, xp.real(u_hat)), _AXES) for psi in filters]
     return z, xp.sqrt(sum(xp.real(part) ** 2 + xp.imag(part) ** 2 for part in z))
 
 
@@ -35,8 +37,7 @@ def _adjoint(xp: Any, z: list[Array], u: Array, g: Array, filters: HostArray) ->
     """Give the gradient for the spectrum that the filters were applied to, up to the inverse transform."""
     scale = xp.where(u == 0, xp.zeros_like(u), g / xp.where(u == 0, xp.ones_like(u), u))
     return sum(
-        xp.fft.fftn(part * scale, axes=_AXES) * xp.conj(_constant(xp, psi, u))
-        for part, psi in zip(z, filters, strict=True)
+        fftn(xp, part * scale, _AXES) * xp.conj(_constant(xp, psi, u)) for part, psi in zip(z, filters, strict=True)
     )
 
 
@@ -107,6 +108,6 @@ def harmonic_vjp(
                 for j2 in range(j1 + 1, J + 1):
                     w, v = _modulus(xp, u_hat, _used(filters, j2, covariant))
                     inner = inner + _adjoint(xp, w, v, slope((j1, j2), degree, v), _used(filters, j2, covariant))
-                g = g + xp.real(xp.fft.ifftn(inner, axes=_AXES))
+                g = g + xp.real(ifftn(xp, inner, _AXES))
             total = total + _adjoint(xp, z, u, g, _used(filters, j1, covariant))
-    return xp.real(xp.fft.ifftn(total, axes=_AXES))
+    return xp.real(ifftn(xp, total, _AXES))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, device
 
+from fastdl.reference.fourier import fftn, ifftn
+
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
 
@@ -24,7 +26,7 @@ def _constant(xp: Any, array: HostArray, x: Array) -> Array:
 
 def _spectrum(xp: Any, u: Array) -> Array:
     cplx = xp.complex64 if u.dtype in (xp.float32, xp.complex64) else xp.complex128
-    return xp.fft.fftn(xp.astype(u, cplx), axes=_AXES)
+    return fftn(xp, xp.astype(u, cplx), _AXES)
 
 
 def _average(xp: Any, u: Array, rows: tuple[HostArray, HostArray]) -> Array:
@@ -55,7 +57,7 @@ def _wavelets(xp: Any, u_hat: Array, psi: HostArray, step: int) -> Array:
     """Give convolutions with wavelets of all angles, (..., angle, rows, columns), at one sample in `step`."""
     from fastdl.reference.scattering import fold
 
-    return xp.fft.ifftn(fold(xp, u_hat * _constant(xp, psi, xp.real(u_hat)), step, 2), axes=_AXES)
+    return ifftn(xp, fold(xp, u_hat * _constant(xp, psi, xp.real(u_hat)), step, 2), _AXES)
 
 
 def _wavelets_adjoint(xp: Any, g: Array, psi: HostArray, step: int) -> Array:
@@ -95,7 +97,7 @@ def roto(x: Array, bank: Any, rows: tuple[tuple[HostArray, HostArray], ...]) -> 
     """Give all paths, averaged over positions and angles, (..., channels, rows, columns)."""
     xp = array_namespace(x)
     x_hat = _centred(xp, x, bank)
-    results = [_average(xp, xp.real(xp.fft.ifftn(x_hat, axes=_AXES)), rows[0])]
+    results = [_average(xp, xp.real(ifftn(xp, x_hat, _AXES)), rows[0])]
     second = []
     for j1 in range(bank.J):
         y = xp.abs(_wavelets(xp, x_hat[..., None, :, :], bank.first[j1], 2**j1))
@@ -140,7 +142,7 @@ def roto_vjp(x: Array, grad: Array, bank: Any, rows: tuple[tuple[HostArray, Host
                         channel += 1
                     back = _turned_adjoint(xp, back, shift)
                     inner = inner + _wavelets_adjoint(xp, back, psi, 2 ** (j2 - j1))
-            g = g + xp.real(xp.fft.ifftn(inner, axes=_AXES))
+            g = g + xp.real(ifftn(xp, inner, _AXES))
         total = total + xp.sum(_wavelets_adjoint(xp, g * _direction(xp, z), bank.first[j1], 2**j1), axis=-3)
-    centred = xp.fft.ifftn(total * _constant(xp, bank.shift.conj(), x), axes=_AXES)
+    centred = ifftn(xp, total * _constant(xp, bank.shift.conj(), x), _AXES)
     return pad_adjoint(xp, xp.real(centred), bank.padding, bank.shape)

@@ -269,6 +269,33 @@ class RotoTranslationScattering2D:
         grad_of(call, (*batch_of(call, self.shape), self.output_size(), *output))
         return call.finish(tuple(call.arrays[0].shape), None, self._bank, self._bank.low)
 
+    def moments_vjp(self, x: Array, grad: Array) -> Array:
+        """Compute the gradient for `x` of a loss from its gradient for the moments.
+
+        Parameters
+        ----------
+        x : array of shape (..., M, N)
+            Images, as in `scattering`.
+        grad : array of shape (..., paths)
+            The gradient for what `moments` gives.
+
+        Returns
+        -------
+        array
+            The gradient for `x`, in its shape.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit.
+        TypeError
+            If a dtype does not fit.
+        """
+        call = self._backward.begin(x, grad)
+        grad_of(call, (*batch_of(call, self.shape), self.output_size()))
+        call.arrays = (call.arrays[0], call.arrays[1][..., None, None])
+        return call.finish(tuple(call.arrays[0].shape), None, self._bank, self._bank.mean)
+
     def meta(self) -> dict[str, Any]:
         """Describe the paths.
 

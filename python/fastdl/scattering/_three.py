@@ -222,6 +222,30 @@ class HarmonicScattering3D:
         """
         return self.scattering(x) / math.prod(self.shape)
 
+    def moments_vjp(self, x: Array, grad: Array) -> Array:
+        """Compute the gradient for `x` of a loss from its gradient for the moments.
+
+        Parameters
+        ----------
+        x : array of shape (..., M, N, O)
+            Volumes, as in `scattering`.
+        grad : array of shape (..., scales, L + 1, powers)
+            The gradient for what `moments` gives.
+
+        Returns
+        -------
+        array
+            The gradient for `x`, in its shape.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit.
+        TypeError
+            If a dtype does not fit.
+        """
+        return self.vjp(x, grad) / math.prod(self.shape)
+
     def meta(self) -> dict[str, Any]:
         """Describe the results.
 
