@@ -54,6 +54,8 @@ class Library:
     """How the arrays of one library come in and go out. This one: NumPy, and whatever NumPy can read."""
 
     label = "a numpy.ndarray"
+    # Whether the reference runs on arrays of the library itself; else it runs on host views.
+    computes = True
 
     def owns(self, array: Array, like: Array) -> bool:
         """Tell whether `array` is of this library, the one of `like`."""
@@ -71,8 +73,9 @@ class Library:
             return np.from_dlpack(array)
         try:
             return np.asarray(array)
-        except ValueError as error:
-            raise ValueError(
+        except (TypeError, ValueError) as error:
+            sort = TypeError if isinstance(error, TypeError) else ValueError
+            raise sort(
                 f"[{operation}] expected {name} to be a rectangular array of numbers, got {kind(array)}: {error}"
             ) from error
 
@@ -129,8 +132,43 @@ class Torch(Library):
             torch.autograd.graph.increment_version(out)
 
 
+class Jax(Library):
+    """JAX arrays, on whichever device: what is not in main memory is copied there, and the result back.
+
+    They are immutable and, unless JAX is told otherwise, have no numbers of 64 bits. The reference writes to arrays and
+    asks for such numbers, so it runs on host views.
+    """
+
+    label = "a jax.Array"
+    computes = False
+
+    def owns(self, array: Array, like: Array) -> bool:
+        return isinstance(array, sys.modules["jax"].Array)
+
+    def view(self, operation: str, name: str, array: Array) -> HostArray:
+        jax = sys.modules["jax"]
+        check_dtype(operation, name, array)
+        if isinstance(array, jax.core.Tracer):
+            raise TypeError(
+                f"[{operation}] expected {name} to have values, got {kind(array)}: call it outside of jax.jit, "
+                "jax.grad and jax.vmap, or through jax.pure_callback"
+            )
+        if name == "out":
+            raise TypeError(f"[{operation}] expected out to be an array that can be written, got {kind(array)}")
+        return np.asarray(array)  # waits for what is still being computed; no copy of what is in main memory
+
+    def wrap(self, host: HostArray, like: Array) -> Array:
+        jax = sys.modules["jax"]
+        # As JAX would, but that its own conversion makes zeros of numbers below 1e-38.
+        host = host.astype(jax.dtypes.canonicalize_dtype(host.dtype), copy=False)
+        own = host.flags.carray and host.size > 0
+        array = jax.numpy.from_dlpack(host) if own else jax.numpy.array(host)
+        places = like.devices()
+        return array if len(places) > 1 or array.devices() == places else jax.device_put(array, *places)
+
+
 class Standard(Library):
-    """Libraries that follow the array API standard and exchange by DLPack: CuPy, JAX and others."""
+    """Libraries that follow the array API standard and exchange by DLPack: CuPy and others."""
 
     label = "an array of the library of the first argument"
 
@@ -159,6 +197,7 @@ class Standard(Library):
 
 NUMPY = Library()
 TORCH = Torch()
+JAX = Jax()
 STANDARD = Standard()
 
 
@@ -170,6 +209,9 @@ def library_of(array: Array) -> Library:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return TORCH
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.Array):
+        return JAX
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         cupy = sys.modules.get("cupy")
         if hasattr(array, "__array_namespace__") or (cupy is not None and isinstance(array, cupy.ndarray)):

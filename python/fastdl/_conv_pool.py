@@ -109,7 +109,7 @@ def _places(call: Call, indices: Any, plane: int) -> Any:
         xp = call.library.namespace(slopes)
         return xp.astype(indices, xp.int64, copy=False)
     indices = np.ascontiguousarray(indices, np.int64)
-    return call.library.wrap(indices, call.like) if call.backend == "reference" else indices
+    return call.readable(indices) if call.backend == "reference" else indices
 
 
 def _avg_pool_grad(

@@ -360,10 +360,25 @@ class Call:
         library.written(out)
         return out
 
+    def readable(self, array: Array) -> Array:
+        """Give an array as the reference reads it: of the caller's library, if that can run it."""
+        if isinstance(array, ndarray) and self.library.computes:
+            return self.library.wrap(array, self.like)
+        return array
+
+    def sent_home(self, result: Any) -> Any:
+        """Give what the reference computed, one array or several, in the caller's library."""
+        if self.library.computes:
+            return result
+        if isinstance(result, (ndarray, np.generic)):
+            return self.library.wrap(np.asarray(result), self.like)
+        if isinstance(result, (tuple, list)):
+            parts = [self.sent_home(part) for part in result]
+            return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+        return result
+
     def _run_reference(self, parameters: tuple[object, ...]) -> Array:
-        arrays = self.arrays
-        if self.library.device(self.like) == "cpu":
-            arrays = tuple(None if array is None else self.library.wrap(array, self.like) for array in arrays)
+        arrays = [self.readable(array) for array in self.arrays]
         # The kernels let NaN and Inf through without a word, and the reference must behave as they do.
         with np.errstate(all="ignore"):
-            return self.operation.reference(*arrays, *parameters)
+            return self.sent_home(self.operation.reference(*arrays, *parameters))

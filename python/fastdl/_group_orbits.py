@@ -234,11 +234,11 @@ def orbit_regularizer(W: Array, sigma: float) -> tuple[float, Array]:
     # Its square would leave the type. Of s W and s² sigma the value is the same, and the gradient 1 / s of this one.
     exponent = math.frexp(width)[1]
     shift = ((-390 if exponent < 0 else 390) - exponent) // 2
-    home = call.library.wrap(weights, call.like) if isinstance(weights, np.ndarray) else weights
+    home = call.readable(weights)
     xp = call.library.namespace(home)
     value, gradient = orbit_regularizer(xp.astype(home, xp.float64) * 2.0**shift, math.ldexp(width, 2 * shift))
     with np.errstate(over="ignore", under="ignore"):
-        return value, xp.astype(gradient * 2.0**shift, home.dtype, copy=False)
+        return value, call.sent_home(xp.astype(gradient * 2.0**shift, home.dtype, copy=False))
 
 
 def permutation_layer(x: Array, lam: Any, gam: Any) -> Array:

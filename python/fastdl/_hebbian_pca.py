@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import kind
+from fastdl._arrays import NUMPY, kind, library_of
 from fastdl._dispatch import Operation
 from fastdl._hebbian_checks import choice, flag
 from fastdl._kernels import integer, real
@@ -143,8 +143,9 @@ class HebbianPCA:
             raise ValueError(f"[{where}] expected epochs of 1 for a generator, got {self.epochs}")
         for name in ("components_", "mean_", "n_features_in_", "n_samples_seen_", "_largest"):
             self.__dict__.pop(name, None)
-        total = len(X) * self.epochs if array else 0  # type: ignore[arg-type]
-        with Report("hebbian.HebbianPCA", progress, total) as report:
+        extents = getattr(X, "shape", None) or (len(X) if isinstance(X, (list, tuple)) else 0,)
+        n = int(extents[0])
+        with Report("hebbian.HebbianPCA", progress, n * self.epochs) as report:
             for _ in range(self.epochs):
                 for piece in self._pieces(where, X) if array else X:
                     before = getattr(self, "n_samples_seen_", 0)
@@ -153,7 +154,7 @@ class HebbianPCA:
                     except FloatingPointError as error:
                         message, _, number = str(error).rpartition(" ")
                         place = before + int(number)
-                        raise FloatingPointError(f"{message} {place % len(X) if array else place}") from None  # type: ignore[arg-type]
+                        raise FloatingPointError(f"{message} {place % n if array else place}") from None
                     report.add(self.n_samples_seen_ - before)
         if not hasattr(self, "components_"):
             raise ValueError(f"[{where}] expected samples, got none")
@@ -205,7 +206,7 @@ class HebbianPCA:
         self.n_features_in_, self.n_samples_seen_ = d, seen + n
         return self
 
-    def transform(self, X: Array) -> HostArray:
+    def transform(self, X: Array) -> Array:
         r"""Give the coordinates of samples along the components.
 
         Parameters
@@ -216,7 +217,7 @@ class HebbianPCA:
         Returns
         -------
         array of shape (n, n_components)
-            :math:`(x - m) \cdot w` for every component w.
+            :math:`(x - m) \cdot w` for every component w, in the library of X.
 
         Raises
         ------
@@ -232,17 +233,16 @@ class HebbianPCA:
         samples = self._samples(where, X)
         weights = self._directions().astype(samples.dtype, copy=False)
         if not self.mean_.any():
-            result: HostArray = linear(samples, weights)
-            return result
+            return library_of(X).wrap(linear(samples, weights), X)
         # The mean is taken from the samples, not from products with them: those may be of another order of magnitude.
-        result = np.empty((len(samples), len(weights)), samples.dtype)
+        result: HostArray = np.empty((len(samples), len(weights)), samples.dtype)
         start = 0
         for piece in _pieces(where, samples):
             result[start : start + len(piece)] = linear((piece - self.mean_).astype(samples.dtype), weights)
             start += len(piece)
-        return result
+        return library_of(X).wrap(result, X)
 
-    def inverse_transform(self, Y: Array) -> HostArray:
+    def inverse_transform(self, Y: Array) -> Array:
         """Give the samples in the space of the components that have given coordinates.
 
         Parameters
@@ -253,7 +253,7 @@ class HebbianPCA:
         Returns
         -------
         array of shape (n, d)
-            The nearest samples, if the components are orthonormal.
+            The nearest samples, if the components are orthonormal, in the library of Y.
 
         Raises
         ------
@@ -262,13 +262,13 @@ class HebbianPCA:
         """
         where = "hebbian.HebbianPCA.inverse_transform"
         self._learnt(where)
-        places = np.asarray(Y)
+        library = library_of(Y)
+        places = library.view(where, "Y", Y)
         if places.ndim != 2 or places.shape[1] != self.n_components:
             raise ValueError(f"[{where}] expected Y of shape (n, {self.n_components}), got {places.shape}")
-        result: HostArray = places @ self._directions() + self.mean_.astype(self.components_.dtype)
-        return result
+        return library.wrap(places @ self._directions() + self.mean_.astype(self.components_.dtype), Y)
 
-    def fit_transform(self, X: Array, y: object = None) -> HostArray:
+    def fit_transform(self, X: Array, y: object = None) -> Array:
         """Learn from samples, and give their coordinates.
 
         Parameters
@@ -373,7 +373,9 @@ def _initial(k: int, d: int, seed: Any) -> HostArray:
 
 def _pieces(where: str, X: Any) -> Iterator[Any]:
     """Cut an array into pieces of some megabytes, of rows."""
-    if not hasattr(X, "shape"):
+    if (library := library_of(X)) is not NUMPY and library.device(X) == "cpu":
+        X = library.view(where, "X", X)
+    elif not hasattr(X, "shape"):
         X = np.asarray(X)
     if len(X.shape) != 2:
         raise ValueError(f"[{where}] expected X of shape (n, d), got {tuple(X.shape)}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def _analysis(xp: Any, x: Array, taps: HostArray, axis: int) -> Array:
     """Give sum over t of taps[t] x[2 n + t], periodically, along an axis."""
     even = (slice(None),) * axis
-    return sum(float(tap) * xp.roll(x, -t, axis=axis)[(*even, slice(None, None, 2))] for t, tap in enumerate(taps))
+    return sum(float(tap) * xp.roll(x, -t, axis=axis)[(*even, slice(None, None, 2), ...)] for t, tap in enumerate(taps))
 
 
 def _synthesis(xp: Any, y: Array, taps: HostArray, axis: int) -> Array:

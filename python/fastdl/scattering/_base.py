@@ -197,11 +197,10 @@ class Transform:
             wanted = (*batch, *(end - first for first, end in inside))
             if tuple(part.shape) != wanted:
                 raise ValueError(f"[{where}] expected grad of path {path} of shape {wanted}, got {tuple(part.shape)}")
-        (first,) = call.arrays
-        first = call.library.wrap(first, call.like) if isinstance(first, np.ndarray) else first
+        first = call.readable(call.arrays[0])
         if isinstance(first, np.ndarray):
             grads = [np.asarray(part, first.dtype) for part in grads]
-        return self._backward.reference(first, grads, tree)
+        return call.sent_home(self._backward.reference(first, grads, tree))
 
     def _level_of(self, path: tuple[int, ...]) -> Any:
         tree = self._current()

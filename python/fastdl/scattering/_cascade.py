@@ -146,5 +146,5 @@ def inverse_wavelet_transform2d(approximation: Array, details: list[Array], wave
         wanted = (*first.shape[:-2], 3, *(size * 2**scale for size in first.shape[-2:]))
         if tuple(part.shape) != wanted:
             raise ValueError(f"[{where}] expected {name} of shape {wanted}, got {tuple(part.shape)}")
-    arrays = [call.library.wrap(a, call.like) if isinstance(a, np.ndarray) else a for a in call.arrays]
-    return _inverse.reference(arrays[0], arrays[1:], *filters)
+    arrays = [call.readable(array) for array in call.arrays]
+    return call.sent_home(_inverse.reference(arrays[0], arrays[1:], *filters))
