@@ -10,10 +10,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "_ext"))
-
 import fastdl
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "_ext"))
 
 project = "fastdl"
 author = "the fastdl developers"

@@ -1,9 +1,9 @@
 """A gallery of the programs in examples/: each is run, and its page shows its text, pictures, output and source.
 
-An example is a file examples/NAME.py that is run as ``python examples/NAME.py FOLDER [ARGUMENTS]``, prints what it found
-and may write pictures into the folder. ``gallery_arguments`` of conf.py has further arguments for those that would take
-long. Pages are written to docs/gallery, which Sphinx then reads as any other; results are kept in build/gallery and made
-anew when the example or the library has changed.
+An example is a file examples/NAME.py that is run as ``python examples/NAME.py FOLDER [ARGUMENTS]``, prints what it
+found and may write pictures into the folder. ``gallery_arguments`` of conf.py has further arguments for those that
+would take long. Pages are written to docs/gallery, which Sphinx then reads as any other; results are kept in
+build/gallery and made anew when the example or the library has changed.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def _library() -> str:
 def _index(examples: list[Example]) -> str:
     parts = [
         "# Gallery",
-        "The programs in `examples/`. Each was run to make its page, which shows what it draws and prints, and its source. "
-        "Each takes the folder to draw in as its argument. How a C or C++ program uses the library is in "
+        "The programs in `examples/`. Each was run to make its page, which shows what it draws and prints, and its "
+        "source. Each takes the folder to draw in as its argument. How a C or C++ program uses the library is in "
         "[Embedding](../embedding.md).",
     ]
     for number, section in enumerate(SECTIONS.values()):
