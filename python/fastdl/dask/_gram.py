@@ -8,8 +8,10 @@ import numpy as np
 from dask.base import is_dask_collection, tokenize
 
 from fastdl._arrays import kind
+from fastdl._dispatch import new_array
 from fastdl._gram_matrix import CENTRED
 from fastdl._gram_operators import matvec as matvec_of_blocks
+from fastdl._hebbian_checks import flag
 from fastdl._kernels import KERNELS, find, integer
 from fastdl.dask._blocks import ROWS, Recipe, assemble, computed, joined, run, take, take_samples
 
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
     from fastdl._arrays import HostArray
     from fastdl._kernels import Kernel
 
-# Distances are centred on the mean of so many rows of Y, spread evenly (csrc/gram/rows.hpp).
+# Distances of more features than these are centred on the mean of so many rows of Y, spread evenly (csrc/gram).
+DIRECT_FEATURES = 8
 CENTRE_ROWS = 256
+# Rows of K computed before they are moved to their place.
+STRIP = 256
 
 _BLOCK_ROWS = integer("None or a whole number above 0", lambda value: value > 0)
 
@@ -31,6 +36,7 @@ def gram(
     kernel: Any = "rbf",
     *,
     block_rows: int | None = ROWS,
+    same_bits: bool = True,
     threads: int | None = 1,
     **params: Any,
 ) -> Any:
@@ -48,6 +54,9 @@ def gram(
     block_rows : int, optional
         Samples with a chunk of more rows than this are cut anew, into chunks of so many; by default 4096, which makes
         blocks of 64 MB in float32. None leaves them as they are.
+    same_bits : bool, default True
+        Whether kernels of distances, ``"rbf"`` and ``"matern"``, are centred alike in all blocks, as they are in one
+        call. False lets every block have a centre of its own: see the notes.
     threads : int, optional
         How many threads of fastdl a task may use, 1 by default. None leaves it to ``FASTDL_NUM_THREADS`` of the worker.
     **params
@@ -67,10 +76,13 @@ def gram(
 
     Notes
     -----
-    All that does not depend on elements is checked at once; elements that a kernel is not defined for are found when
-    their block is computed. The compiled code gives the same bits as `fastdl.gram.gram` on the whole arrays, whatever
-    the chunks. Kernels of distances are centred on rows from all of `Y`, so every block waits for those: that adds 256
-    columns to a block, which is cheap beside 4096 and dear beside 100.
+    What does not depend on elements is checked at once; elements that a kernel is not defined for are found when their
+    block is computed.
+
+    The compiled code gives the same bits as `fastdl.gram.gram` on the whole arrays, whatever the chunks. Distances of
+    more than 8 features are centred on 256 rows from all of `Y`: these are computed first, even if one block is wanted,
+    and are 256 more columns in every block. Without `same_bits` there is none of that, and results that are as accurate
+    differ in their last bits when the chunks are others.
 
     Examples
     --------
@@ -88,29 +100,34 @@ def gram(
     X, Y = _pair(where, X, Y)
     parameters = _parameters(where, entry, X.shape[1], params)
     X, Y = (_cut(where, array, block_rows) for array in (X, Y))
-    symmetric = Y.name == X.name
+    centre = _centre(entry, Y, parameters) if flag(where, "same_bits", same_bits) else None
     recipe = Recipe(where, threads, _block, kernel=entry.name, parameters=parameters)
-    token = tokenize(recipe, X, Y)
+    token = tokenize(recipe, X, Y, centre)
     name, key = f"fastdl-gram-{entry.name}-{token}", f"fastdl-recipe-{token}"
     graph: dict[Any, Any] = {key: recipe}
-    sources = [X, Y]
-    rest: list[tuple[Any, ...]] = [()] * Y.numblocks[0]
-    if entry.name in CENTRED and len(rest) > 1:
-        count = min(Y.shape[0], CENTRE_ROWS)
-        centre = Y[np.arange(count) * Y.shape[0] // count].rechunk(-1)
-        sources.append(centre)
-        starts = np.cumsum((0, *Y.chunks[0])).tolist()
-        rest = [((centre.name, 0, 0), start) for start in starts[:-1]]
+    starts = np.cumsum((0, *Y.chunks[0])).tolist()
     for i in range(X.numblocks[0]):
-        for j, more in enumerate(rest):
+        for j in range(Y.numblocks[0]):
             left, right = (X.name, i, 0), (Y.name, j, 0)
-            if not symmetric or i > j or (i == j and more):
-                graph[name, i, j] = (run, key, left, right, *more)
-            elif i == j:
+            if left == right and centre is None:
                 graph[name, i, j] = (run, key, left)
-            else:
+            elif X.name == Y.name and i < j:
                 graph[name, i, j] = (np.transpose, (name, j, i))
+            elif centre is None:
+                graph[name, i, j] = (run, key, left, right)
+            else:
+                graph[name, i, j] = (run, key, left, right, (centre.name, 0, 0), starts[j])
+    sources = (X, Y) if centre is None else (X, Y, centre)
     return assemble(name, graph, (X.chunks[0], Y.chunks[0]), computed(X, Y), *sources)
+
+
+def _centre(entry: Kernel, Y: Any, parameters: dict[str, Any]) -> Any:
+    """Give the rows that a call with all of Y is centred on, or None where blocks do not depend on others."""
+    direct = Y.shape[1] <= DIRECT_FEATURES and np.ndim(parameters.get("length_scale", 1)) == 0
+    if entry.name not in CENTRED or direct or Y.numblocks[0] == 1:
+        return None
+    count = min(Y.shape[0], CENTRE_ROWS)
+    return Y[np.arange(count) * Y.shape[0] // max(1, count)].rechunk(-1)
 
 
 def _block(
@@ -129,10 +146,20 @@ def _block(
     count = len(centre)
     if count < CENTRE_ROWS:  # they are all of Y
         return function(X, centre, **parameters)[:, start : start + len(Y)]
-    # They go where a call looks for them in what it is given.
-    places = np.arange(count) * (len(Y) + count) // count
-    extended = np.insert(Y, places - np.arange(count), centre, axis=0)
-    return np.delete(function(X, extended, **parameters), places, axis=1)
+    # They go where a call looks for them: to the heads of 256 equal parts of what it gets, and their columns go out
+    # again. Strips of K that stay in cache meanwhile make that a fifth faster than the whole block would be.
+    width = max(1, -(-len(Y) // count))
+    parts = np.zeros((count, width + 1, Y.shape[1]), Y.dtype)
+    parts[:, 0] = centre
+    for part, head in enumerate(range(0, len(Y), width)):
+        rows = Y[head : head + width]
+        parts[part, 1 : 1 + len(rows)] = rows
+    extended = parts.reshape(-1, Y.shape[1])
+    result = new_array((len(X), count, width), computed(X, Y))
+    for first in range(0, len(X), STRIP):
+        strip = function(X[first : first + STRIP], extended, **parameters)
+        result[first : first + STRIP] = strip.reshape(-1, count, width + 1)[:, :, 1:]
+    return np.ascontiguousarray(result.reshape(len(X), count * width)[:, : len(Y)])
 
 
 def matvec(X: Any, v: Any, Y: Any = None, kernel: Any = "rbf", *, threads: int | None = 1, **params: Any) -> Any:
