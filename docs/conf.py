@@ -6,13 +6,15 @@ Nothing is fetched while they are built or read: the mathematics is set by a Mat
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import fastdl
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "_ext"))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "_ext"))
 
 project = "fastdl"
 author = "the fastdl developers"
@@ -61,3 +63,28 @@ html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"
+
+
+def _forget_module(app, what, name, obj, options, lines):
+    """Leave out the docstrings of modules, which speak to who reads the code: pages have words of their own."""
+    if what == "module":
+        lines.clear()
+
+
+def _name_files(app, docname, source):
+    """Name what a page links to outside of docs/, which is in a checkout but not on these pages."""
+    folder = (HERE / docname).parent
+
+    def named(link):
+        path = (folder / link[2]).resolve()
+        if path.is_relative_to(HERE) or not path.exists():
+            return link[0]
+        return f"{link[1]} (`{path.relative_to(HERE.parent).as_posix()}`)"
+
+    source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, source[0])
+
+
+def setup(app):
+    """Tell Sphinx of these."""
+    app.connect("autodoc-process-docstring", _forget_module)
+    app.connect("source-read", _name_files)

@@ -38,6 +38,7 @@ SECTIONS = {
     "dask": "With Dask",
     "torch": "With PyTorch",
 }
+NAMES = {"dask": "Dask", "gram": "Gram", "lenet": "LeNet", "pca": "PCA", "pytorch": "PyTorch", "svc": "SVC"}
 LONGEST = 170  # seconds that an example may take
 
 
@@ -51,7 +52,8 @@ class Example:
 
     def __post_init__(self) -> None:
         self.name = self.path.stem
-        self.title = self.name.replace("_", " ").capitalize()
+        title = " ".join(NAMES.get(word, word) for word in self.name.split("_"))
+        self.title = title[0].upper() + title[1:]
         self.text = self.path.read_text(encoding="utf-8")
         self.tree = ast.parse(self.text)
         imported = set()

@@ -84,7 +84,7 @@ def signature(
 
 
 def average(x: Any, permutations: HostArray) -> Any:
-    """(1/|G|) Σ_g g x, over the last axis."""
+    r"""(1/\|G\|) Σ_g g x, over the last axis."""
     xp = array_namespace(x)
     values = wide(x)
     total = xp.zeros_like(values)

@@ -135,7 +135,7 @@ def bcm(W: Any, X: Any, theta: Any, lr: Any, tau: float) -> tuple[Any, Any, None
 
 
 def krotov(W: Any, X: Any, lr: Any, p: float, delta: float, rank: int) -> Any:
-    """Let w_i ← w_i + η g_i (x − I_i w_i), I = (sign(W) |W|^(p−1)) x; g is 1 for the largest I, −Δ for the next."""
+    r"""Let w_i ← w_i + η g_i (x − I_i w_i), I = (sign(W) \|W\|^(p−1)) x; g is 1 for the largest I, −Δ for the next."""
     xp = array_namespace(W)
 
     def step(t: int, weights: Any, x: Any) -> Any:

@@ -205,7 +205,7 @@ def _backward(x: Array, grads: list[Array], tree: Tree, readout: Any) -> Array:
 
 
 def scattering(x: Array, tree: Tree) -> Array:
-    """Give all paths, averaged, as an array (..., channels, *output); unaveraged, as a list."""
+    r"""Give all paths, averaged, as an array (..., channels, \*output); unaveraged, as a list."""
     if not tree.averaged:
         return _forward(x, tree, Unaveraged())
     xp = array_namespace(x)
