@@ -1,0 +1,218 @@
+"""What the functions of this package share: their checks, and the maps that they are made of as autograd functions.
+
+Compiled code is called within `Function.forward` alone, where tensors carry no history; gradients go back through the
+same functions. So a gradient can be differentiated again wherever it is made of such maps, and `torch.func` sees
+through all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch._functorch.utils import unwrap_dead_wrappers
+from torch.autograd import forward_ad
+
+from fastdl._arrays import dtype_name, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    Map = Callable[[Tensor], Tensor]
+
+
+def check(where: str, optional: dict[str, object] | None = None, **arguments: object) -> None:
+    """Refuse what is not a tensor of float32 or float64; `optional` arguments may be None."""
+    given = {name: value for name, value in (optional or {}).items() if value is not None}
+    for name, value in (arguments | given).items():
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"[{where}] expected {name} to be a torch.Tensor, got {kind(value)}")
+        if value.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"[{where}] expected {name} of dtype float32 or float64, got {dtype_name(value.dtype)}")
+
+
+def recorded(*values: object) -> bool:
+    """Tell whether autograd has to know of a call. If not, the plain function will do, and nothing is kept of it."""
+    if torch._C._are_functorch_transforms_active():  # of which the tensors themselves do not tell
+        return True
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    # Forward mode would go astray in the plain function; here it ends in torch's own message.
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def check_out(where: str, out: object) -> None:
+    """Refuse `out` for a result that autograd has to know of, as torch does."""
+    if out is not None:
+        raise ValueError(f"[{where}] expected no out where gradients are recorded, got {kind(out)}")
+
+
+class Function(torch.autograd.Function):
+    """An autograd function that `torch.func.vmap` runs in a loop."""
+
+    @classmethod
+    def apply(cls, *arguments: Any) -> Any:
+        """Call the function: as torch does, without matching the arguments with a signature for its defaults.
+
+        No function here has defaults, and finding them took four fifths of the time of such a call.
+        """
+        if torch._C._are_functorch_transforms_active():
+            return super().apply(*arguments)
+        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(arguments))
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        """Call the function for one sample after another."""
+
+        def sample(i: int) -> Any:
+            return cls.apply(
+                *(
+                    value.select(axis, i) if isinstance(axis, int) else value
+                    for value, axis in zip(arguments, in_dims, strict=True)
+                )
+            )
+
+        results = [sample(i) for i in range(info.batch_size)]
+        if isinstance(results[0], tuple):
+            return tuple(None if parts[0] is None else torch.stack(parts) for parts in zip(*results, strict=True)), 0
+        return torch.stack(results), 0
+
+
+class _Linear(Function):
+    @staticmethod
+    def forward(x: Tensor, there: Map, back: Map) -> Tensor:
+        return there(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.there, ctx.back = inputs
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        return _Linear.apply(grad, ctx.back, ctx.there), None, None
+
+
+def linear(x: Tensor, there: Map, back: Map) -> Tensor:
+    """Apply a linear map whose adjoint is `back`. Neither may hold on to a tensor."""
+    return _Linear.apply(x, there, back) if recorded(x) else there(x)
+
+
+class Bilinear(Protocol):
+    """A map of inputs and filters that is linear in each, and its adjoints."""
+
+    def forward(self, x: Tensor, w: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
+        """Give activation(B(x, w) + bias)."""
+
+    def input(self, w: Tensor, grad: Tensor) -> Tensor:
+        """Give the gradient of ⟨grad, B(x, w)⟩ for x."""
+
+    def weight(self, x: Tensor, grad: Tensor) -> Tensor:
+        """Give the gradient of ⟨grad, B(x, w)⟩ for w."""
+
+
+# From the result alone, with gradients of their own. NaN lets the gradient through, as in torch.
+_BEFORE_ACTIVATION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "relu": lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0),
+    "leaky_relu": lambda grad, y: torch.ops.aten.leaky_relu_backward(grad, y, 0.01, True),
+    "sigmoid": torch.ops.aten.sigmoid_backward,
+    "tanh": torch.ops.aten.tanh_backward,
+}
+
+
+class _Layer(Function):
+    @staticmethod
+    def forward(x: Tensor, w: Tensor, bias: Tensor | None, maps: Bilinear, activation: str | None) -> Tensor:
+        return maps.forward(x, w, bias, activation)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, w, _, ctx.maps, ctx.activation = inputs
+        for_x, for_w = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(x if for_w else None, w if for_x else None, None if ctx.activation is None else output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        x, w, y = ctx.saved_tensors
+        for_x, for_w, for_bias = ctx.needs_input_grad[:3]
+        if y is not None:
+            grad = _BEFORE_ACTIVATION[ctx.activation](grad, y)
+        return (
+            _Input.apply(w, grad, ctx.maps) if for_x else None,
+            _Weight.apply(x, grad, ctx.maps) if for_w else None,
+            grad.sum([axis for axis in range(grad.ndim) if axis != 1]) if for_bias else None,
+            None,
+            None,
+        )
+
+
+class _Input(Function):
+    @staticmethod
+    def forward(w: Tensor, grad: Tensor, maps: Bilinear) -> Tensor:
+        return maps.input(w, grad)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        w, grad, ctx.maps = inputs
+        for_w, for_grad = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(w if for_grad else None, grad if for_w else None)
+
+    @staticmethod
+    def backward(ctx: Any, x: Tensor) -> tuple[Any, ...]:
+        w, grad = ctx.saved_tensors
+        for_w, for_grad = ctx.needs_input_grad[:2]
+        return (
+            _Weight.apply(x, grad, ctx.maps) if for_w else None,
+            _Layer.apply(x, w, None, ctx.maps, None) if for_grad else None,
+            None,
+        )
+
+
+class _Weight(Function):
+    @staticmethod
+    def forward(x: Tensor, grad: Tensor, maps: Bilinear) -> Tensor:
+        return maps.weight(x, grad)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, grad, ctx.maps = inputs
+        for_x, for_grad = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(x if for_grad else None, grad if for_x else None)
+
+    @staticmethod
+    def backward(ctx: Any, w: Tensor) -> tuple[Any, ...]:
+        x, grad = ctx.saved_tensors
+        for_x, for_grad = ctx.needs_input_grad[:2]
+        return (
+            _Input.apply(w, grad, ctx.maps) if for_x else None,
+            _Layer.apply(x, w, None, ctx.maps, None) if for_grad else None,
+            None,
+        )
+
+
+def layer(x: Tensor, w: Tensor, bias: Tensor | None, maps: Bilinear, activation: str | None = None) -> Tensor:
+    """Apply a bilinear map, a bias along axis 1 and an activation in one call."""
+    if not recorded(x, w, bias):
+        return maps.forward(x, w, bias, activation)
+    return _Layer.apply(x, w, bias, maps, activation)
+
+
+class _Once(Function):
+    @staticmethod
+    def forward(where: str, compute: Callable[..., Any], *tensors: Tensor | None) -> Any:
+        return compute(*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.where = inputs[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        raise RuntimeError(f"[{ctx.where}] expected to be differentiated once, got a gradient of its gradient")
+
+
+def once(where: str, compute: Callable[..., Any], *tensors: Tensor | None) -> Any:
+    """Compute gradients that have none of their own. `compute` may not hold on to a tensor."""
+    return _Once.apply(where, compute, *tensors)
