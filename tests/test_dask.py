@@ -280,7 +280,6 @@ class TestLazy:
             found = dask.compute(*lazy, scheduler="threads", num_workers=workers)
             assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected, strict=True))
 
-    @pytest.mark.filterwarnings("ignore:fastdl computes on the slow reference")
     def test_processes(self, rng):
         X, v = rng.standard_normal((60, 10)), rng.standard_normal((60, 2))
         images = da.from_array(rng.standard_normal((6, 4, 4)), chunks=(2, 4, 4))
@@ -588,6 +587,26 @@ class TestFiles:
         np.testing.assert_array_equal(np.memmap(tmp_path / "K", np.float32, "r", shape=(300, 300)), gram.rbf(X))
 
     @pytest.mark.parametrize("scheduler", SCHEDULERS)
+    def test_npy(self, native, rng, tmp_path, monkeypatch, scheduler):
+        monkeypatch.chdir(tmp_path)
+        X = rng.standard_normal((300, 10)).astype(np.float32)
+        (tmp_path / "K.npy").write_text("what was there before")
+        with dask.config.set(scheduler=scheduler):
+            found = fastdl.dask.to_npy(fastdl.dask.gram(X, block_rows=77), "K.npy")
+        assert isinstance(found, np.memmap) and not found.flags.writeable
+        np.testing.assert_array_equal(found, gram.rbf(X))
+        np.testing.assert_array_equal(np.load(tmp_path / "K.npy"), gram.rbf(X))
+        other = fastdl.dask.to_npy(da.arange(24, chunks=5).reshape(4, 3, 2), tmp_path / "other.npy")
+        np.testing.assert_array_equal(other, np.arange(24).reshape(4, 3, 2))
+
+    def test_npy_refusals(self, tmp_path):
+        with pytest.raises(TypeError, match=r"^\[dask\.to_npy\] expected a Dask array, got numpy\.ndarray"):
+            fastdl.dask.to_npy(np.ones(3), tmp_path / "K.npy")
+        with pytest.raises(ValueError, match=r"^\[dask\.to_npy\] expected an array in chunks of known sizes"):
+            fastdl.dask.to_npy(da.ones(3)[da.ones(3) > 0], tmp_path / "K.npy")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("scheduler", SCHEDULERS)
     def test_zarr(self, native, rng, tmp_path, scheduler):
         zarr = pytest.importorskip("zarr")
         X = rng.standard_normal((300, 10)).astype(np.float32)
@@ -655,6 +674,8 @@ def test_dask_gram(tmp_path, capsys):
     spec = importlib.util.spec_from_file_location("example_dask_gram", EXAMPLES / "dask_gram.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    result = module.main(tmp_path)
-    assert result["residual"] < 1e-6
+    result = module.main(tmp_path, rows=600)
+    assert result["residual"] < 2e-8  # conjugate gradients stop at half of it, by their own account
+    assert result["error"] < 0.7
+    assert np.load(tmp_path / "gram.npy", mmap_mode="r").shape == (600, 600)
     assert "Look for" in capsys.readouterr().out

@@ -11,8 +11,9 @@ try:
 except ImportError as error:
     raise ImportError("fastdl.dask needs Dask: pip install 'fastdl-kernels[dask]'") from error
 
+from fastdl.dask._files import to_npy
 from fastdl.dask._gram import gram, matvec
 from fastdl.dask._hebbian import HebbianPCA
 from fastdl.dask._scattering import moments, scattering
 
-__all__ = ["HebbianPCA", "gram", "matvec", "moments", "scattering"]
+__all__ = ["HebbianPCA", "gram", "matvec", "moments", "scattering", "to_npy"]

@@ -203,8 +203,11 @@ def matvec(X: Any, v: Any, Y: Any = None, kernel: Any = "rbf", *, threads: int |
     >>> import dask.array as da
     >>> from fastdl.dask import matvec
     >>> X = da.random.default_rng(0).standard_normal((10000, 20), chunks=(2000, 20))
-    >>> matvec(X, da.ones(10000), kernel="cosine")
-    dask.array<..., shape=(10000,), dtype=float64, chunksize=(2000,), chunktype=numpy.ndarray>
+    >>> product = matvec(X, da.ones(10000), kernel="cosine")
+    >>> product.chunks
+    ((2000, 2000, 2000, 2000, 2000),)
+    >>> product[:100].compute().shape
+    (100,)
     """
     where = "dask.matvec"
     entry = find(where, kernel)
