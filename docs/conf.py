@@ -65,10 +65,15 @@ html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"
 
 
-def _forget_module(app, what, name, obj, options, lines):
-    """Leave out the docstrings of modules, which speak to who reads the code: pages have words of their own."""
+def _change_docstring(app, what, name, obj, options, lines):
+    """Leave out the docstrings of modules, which speak to who reads the code: pages have words of their own.
+
+    Of those of properties napoleon takes what is before a colon for a type.
+    """
     if what == "module":
         lines.clear()
+    elif what == "property" and lines:
+        lines[0] = lines[0].replace(": ", ", ", 1)
 
 
 def _name_files(app, docname, source):
@@ -86,5 +91,5 @@ def _name_files(app, docname, source):
 
 def setup(app):
     """Tell Sphinx of these."""
-    app.connect("autodoc-process-docstring", _forget_module)
+    app.connect("autodoc-process-docstring", _change_docstring, priority=400)  # before napoleon
     app.connect("source-read", _name_files)
