@@ -104,8 +104,7 @@ def test_gram_with_a_worker_killed(client, rng, tmp_path):
     gate.touch()
     K = future.result(timeout=PATIENCE)
     np.testing.assert_array_equal(K, K.T)
-    np.testing.assert_array_equal(K, lazy.compute(scheduler="synchronous"))
-    np.testing.assert_allclose(K, gram.rbf(X), rtol=1e-5)
+    np.testing.assert_array_equal(K, gram.rbf(X))
 
 
 @pytest.mark.timeout(180)
@@ -118,7 +117,11 @@ def test_matvec_with_a_worker_killed(client, rng, tmp_path):
     assert not future.done()
     gate.touch()
     found = future.result(timeout=PATIENCE)
-    np.testing.assert_array_equal(found, lazy.compute(scheduler="synchronous"))
+    expected = np.zeros(600)
+    for start in range(0, 600, 100):
+        rows = slice(start, start + 100)
+        expected += np.concatenate([gram.matvec(part, v[rows], X[rows], "ntk") for part in np.split(X, 6)])
+    np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(found, gram.matvec(X, v, kernel="ntk"), rtol=1e-12, atol=1e-12)
 
 
@@ -129,8 +132,8 @@ def test_results_are_those_of_one_process(client, rng, tmp_path):
     X = da.from_array(x, chunks=(70, 10))
     expected = gram.rbf(x)
     np.testing.assert_allclose(fastdl.dask.gram(X).compute(), expected, rtol=1e-12)
-    lazy = fastdl.dask.gram(X, kernel="matern", length_scale=np.arange(1.0, 21))
-    np.testing.assert_array_equal(lazy.compute(), lazy.compute(scheduler="synchronous"))
+    scales = {"kernel": "matern", "length_scale": np.arange(1.0, 21)}
+    np.testing.assert_allclose(fastdl.dask.gram(X, **scales).compute(), gram.gram(x, **scales), rtol=1e-12)
     found = fastdl.dask.to_npy(fastdl.dask.gram(X), tmp_path / "K.npy")
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     fastdl.dask.gram(X).to_zarr(str(tmp_path / "K.zarr"))
