@@ -85,8 +85,8 @@ class InvariantKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     It is used in three ways. As a function, for estimators that take one: ``SVC(kernel=InvariantKernel(group))``. As
     the kernel of `KernelRidge`, `KernelPCA` and the others of this module, which then take products for every element
-    of the group and form no matrix. And as a transformer, which gives K(X, X_fit_), before estimators for precomputed
-    kernels: ``make_pipeline(InvariantKernel(group), SVC(kernel="precomputed"))``.
+    of the group and form no matrix. And as a transformer, which gives ``K(X, X_fit_)``, before estimators for
+    precomputed kernels: ``make_pipeline(InvariantKernel(group), SVC(kernel="precomputed"))``.
 
     K is :math:`|G|^2` times as large as the kernel it is made of.
 
