@@ -54,16 +54,6 @@ class Function(torch.autograd.Function):
     """An autograd function that `torch.func.vmap` runs in a loop."""
 
     @classmethod
-    def apply(cls, *arguments: Any) -> Any:
-        """Call the function: as torch does, without matching the arguments with a signature for its defaults.
-
-        No function here has defaults, and finding them took four fifths of the time of such a call.
-        """
-        if torch._C._are_functorch_transforms_active():
-            return super().apply(*arguments)
-        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(arguments))
-
-    @classmethod
     def vmap(cls, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """Call the function for one sample after another."""
 
@@ -81,6 +71,16 @@ class Function(torch.autograd.Function):
         return torch.stack(results), 0
 
 
+def call(function: type[Function], *arguments: Any) -> Any:
+    """Apply a function as torch does, but do not match the arguments with its signature for the sake of defaults.
+
+    No function here has any, and looking for them took four fifths of the time of such a call.
+    """
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return function.apply(*arguments)
+    return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(arguments))
+
+
 class _Linear(Function):
     @staticmethod
     def forward(x: Tensor, there: Map, back: Map) -> Tensor:
@@ -92,12 +92,12 @@ class _Linear(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        return _Linear.apply(grad, ctx.back, ctx.there), None, None
+        return call(_Linear, grad, ctx.back, ctx.there), None, None
 
 
 def linear(x: Tensor, there: Map, back: Map) -> Tensor:
     """Apply a linear map whose adjoint is `back`. Neither may hold on to a tensor."""
-    return _Linear.apply(x, there, back) if recorded(x) else there(x)
+    return call(_Linear, x, there, back) if recorded(x) else there(x)
 
 
 class Bilinear(Protocol):
@@ -140,8 +140,8 @@ class _Layer(Function):
         if y is not None:
             grad = _BEFORE_ACTIVATION[ctx.activation](grad, y)
         return (
-            _Input.apply(w, grad, ctx.maps) if for_x else None,
-            _Weight.apply(x, grad, ctx.maps) if for_w else None,
+            call(_Input, w, grad, ctx.maps) if for_x else None,
+            call(_Weight, x, grad, ctx.maps) if for_w else None,
             grad.sum([axis for axis in range(grad.ndim) if axis != 1]) if for_bias else None,
             None,
             None,
@@ -164,8 +164,8 @@ class _Input(Function):
         w, grad = ctx.saved_tensors
         for_w, for_grad = ctx.needs_input_grad[:2]
         return (
-            _Weight.apply(x, grad, ctx.maps) if for_w else None,
-            _Layer.apply(x, w, None, ctx.maps, None) if for_grad else None,
+            call(_Weight, x, grad, ctx.maps) if for_w else None,
+            call(_Layer, x, w, None, ctx.maps, None) if for_grad else None,
             None,
         )
 
@@ -186,8 +186,8 @@ class _Weight(Function):
         x, grad = ctx.saved_tensors
         for_x, for_grad = ctx.needs_input_grad[:2]
         return (
-            _Input.apply(w, grad, ctx.maps) if for_x else None,
-            _Layer.apply(x, w, None, ctx.maps, None) if for_grad else None,
+            call(_Input, w, grad, ctx.maps) if for_x else None,
+            call(_Layer, x, w, None, ctx.maps, None) if for_grad else None,
             None,
         )
 
@@ -196,7 +196,7 @@ def layer(x: Tensor, w: Tensor, bias: Tensor | None, maps: Bilinear, activation:
     """Apply a bilinear map, a bias along axis 1 and an activation in one call."""
     if not recorded(x, w, bias):
         return maps.forward(x, w, bias, activation)
-    return _Layer.apply(x, w, bias, maps, activation)
+    return call(_Layer, x, w, bias, maps, activation)
 
 
 class _Once(Function):
@@ -215,4 +215,4 @@ class _Once(Function):
 
 def once(where: str, compute: Callable[..., Any], *tensors: Tensor | None) -> Any:
     """Compute gradients that have none of their own. `compute` may not hold on to a tensor."""
-    return _Once.apply(where, compute, *tensors)
+    return call(_Once, where, compute, *tensors)

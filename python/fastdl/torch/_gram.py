@@ -11,7 +11,7 @@ import torch
 from fastdl import gram as plain
 from fastdl._arrays import kind
 from fastdl._kernels import find
-from fastdl.torch._functions import Function, check, check_out, once, recorded
+from fastdl.torch._functions import Function, call, check, check_out, once, recorded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -208,7 +208,7 @@ def matrix(
     if not recorded(X, Y, gamma):
         return plain.gram(X, Y, entry.name, out=out, progress=progress, **entry.parameters)
     check_out(where, out)
-    return _Gram.apply(X, Y, gamma, entry, progress)
+    return call(_Gram, X, Y, gamma, entry, progress)
 
 
 class _Diagonal(Function):
@@ -253,7 +253,7 @@ def diag(X: Tensor, kernel: Any = "rbf", **params: Any) -> Tensor:
     entry, X, _, gamma = prepare("gram.diag", kernel, X, None, params)
     if not recorded(X, gamma):
         return plain.diag(X, entry.name, **entry.parameters)
-    return _Diagonal.apply(X, gamma, entry)
+    return call(_Diagonal, X, gamma, entry)
 
 
 class _Product(Function):
@@ -273,7 +273,7 @@ class _Product(Function):
         X, v, Y, gamma = ctx.saved_tensors
         if ctx.for_v_alone:  # kernels are symmetric
             swapped = (X, grad, None) if Y is None else (Y, grad, X)
-            return None, _Product.apply(*swapped, gamma, ctx.kernel), None, None, None
+            return None, call(_Product, *swapped, gamma, ctx.kernel), None, None, None
         return *once("gram.matvec", ctx.kernel.matvec_gradients, grad, X, v, Y, gamma), None
 
 
@@ -315,7 +315,7 @@ def matvec(X: Tensor, v: Tensor, Y: Tensor | None = None, kernel: Any = "rbf", *
     entry, X, Y, gamma = prepare(where, kernel, X, Y, params)
     if not recorded(X, v, Y, gamma):
         return plain.matvec(X, v, Y, entry.name, **entry.parameters)
-    return _Product.apply(X, v, Y, gamma, entry)
+    return call(_Product, X, v, Y, gamma, entry)
 
 
 def _attention_gradients(
@@ -410,10 +410,10 @@ def softmax_matvec(Q: Tensor, K: Tensor, V: Tensor, scale: float | Tensor | None
         if scale is not None and not isinstance(scale, (int, float)):
             raise TypeError(f"[{where}] expected scale to be a finite number, or None, got {kind(scale)}")
         factor = 1 / math.sqrt(max(1, Q.shape[-1])) if scale is None else float(scale)
-        return _Attention.apply(Q, K, V, None, factor)
+        return call(_Attention, Q, K, V, None, factor)
     check(where, scale=scale)
     if scale.numel() != 1:
         raise ValueError(f"[{where}] expected scale to be one number, got a tensor of shape {tuple(scale.shape)}")
     if not recorded(Q, K, V, scale):
         return plain.softmax_matvec(Q, K, V, scale.item())
-    return _Attention.apply(Q, K, V, scale, scale.item())
+    return call(_Attention, Q, K, V, scale, scale.item())

@@ -10,7 +10,7 @@ import torch
 
 from fastdl import group as plain
 from fastdl._group_table import any_group, permutations_of
-from fastdl.torch._functions import Function, check, linear, once, recorded
+from fastdl.torch._functions import Function, call, check, linear, once, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class _Joined(Function):
 
 def joined(x: Tensor, function: Callable[..., Tensor], mode: str, axis: int) -> Tensor:
     """Join the elements along an axis by the maximum, mean, sum or length, as `function` does."""
-    return _Joined.apply(x, function, mode, axis) if recorded(x) else function(x, mode)
+    return call(_Joined, x, function, mode, axis) if recorded(x) else function(x, mode)
 
 
 def set_pool(x: Tensor, mode: str = "sum") -> Tensor:
@@ -141,7 +141,7 @@ def permutation_layer(x: Tensor, lam: Any, gam: Any) -> Tensor:
         if x.ndim < 1:
             raise ValueError(f"[{where}] expected x of shape (..., n), got {tuple(x.shape)}")
         return lam * x + gam * x.sum(-1, keepdim=True)
-    return _PermutationLayer.apply(x, lam, gam) if recorded(x, lam, gam) else plain.permutation_layer(x, lam, gam)
+    return call(_PermutationLayer, x, lam, gam) if recorded(x, lam, gam) else plain.permutation_layer(x, lam, gam)
 
 
 def average(x: Tensor, permutations: Any, function: Callable[[Tensor], Tensor] | None = None) -> Tensor:
@@ -239,7 +239,7 @@ def group_convolve(f: Tensor, h: Tensor, group: Any) -> Tensor:
     tensor([3., 1., 2.])
     """
     check("group.convolve", f=f, h=h)
-    return _Convolve.apply(f, h, group) if recorded(f, h) else plain.convolve(f, h, group)
+    return call(_Convolve, f, h, group) if recorded(f, h) else plain.convolve(f, h, group)
 
 
 class _Regularizer(Function):
@@ -292,4 +292,4 @@ def orbit_regularizer(W: Tensor, sigma: float) -> Tensor:
     check("group.orbit_regularizer", W=W)
     if not recorded(W):
         return W.new_tensor(plain.orbit_regularizer(W, sigma)[0])
-    return _Regularizer.apply(W, sigma)[0]
+    return call(_Regularizer, W, sigma)[0]

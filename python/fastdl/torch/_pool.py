@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdl import conv
-from fastdl.torch._functions import Function, check, linear, recorded
+from fastdl.torch._functions import Function, call, check, linear, recorded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ class _Maximum(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[Any, ...]:
         (indices,) = ctx.saved_tensors
-        return None if grad is None else _Scatter.apply(grad, indices, ctx.rank, ctx.shape), None, None
+        return None if grad is None else call(_Scatter, grad, indices, ctx.rank, ctx.shape), None, None
 
 
 class _Scatter(Function):
@@ -54,7 +54,7 @@ def _max_pool(rank: int, x: Tensor, windows: tuple[Any, Any, Any], return_indice
     check(f"conv.max_pool{rank}d", x=x)
     if not recorded(x):
         return getattr(conv, f"max_pool{rank}d")(x, *windows, return_indices)
-    found = _Maximum.apply(x, rank, windows)
+    found = call(_Maximum, x, rank, windows)
     return found if return_indices else found[0]
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from fastdl import scattering
 from fastdl.scattering._base import OUT_TYPES
 from fastdl.scattering._checks import choice
-from fastdl.torch._functions import Function, check, once, recorded
+from fastdl.torch._functions import Function, call, check, once, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class _Transformed(Function):
 
 def _transformed(x: Tensor, where: str, there: Callable[[Tensor], Any], back: Callable[..., Tensor]) -> Any:
     check(where, x=x)
-    return _Transformed.apply(x, where, there, back) if recorded(x) else there(x)
+    return call(_Transformed, x, where, there, back) if recorded(x) else there(x)
 
 
 class _Scattering(nn.Module):
@@ -323,7 +323,7 @@ class _Wavelets(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        return _Image.apply(ctx.wavelet, *grads), None, None
+        return call(_Image, ctx.wavelet, *grads), None, None
 
 
 class _Image(Function):
@@ -339,7 +339,7 @@ class _Image(Function):
     def backward(ctx: Any, x: Tensor) -> tuple[Any, ...]:
         if not ctx.scales:
             return None, x
-        return None, *_Wavelets.apply(x, ctx.scales, ctx.wavelet)
+        return None, *call(_Wavelets, x, ctx.scales, ctx.wavelet)
 
 
 def wavelet_transform2d(x: Tensor, J: int, wavelet: str = "haar") -> tuple[Tensor, list[Tensor]]:
@@ -367,7 +367,7 @@ def wavelet_transform2d(x: Tensor, J: int, wavelet: str = "haar") -> tuple[Tenso
     check("scattering.wavelet_transform2d", x=x)
     if not recorded(x):
         return scattering.wavelet_transform2d(x, J, wavelet)
-    approximation, *details = _Wavelets.apply(x, J, wavelet)
+    approximation, *details = call(_Wavelets, x, J, wavelet)
     return approximation, details
 
 
@@ -399,4 +399,4 @@ def inverse_wavelet_transform2d(approximation: Tensor, details: list[Tensor], wa
     if not isinstance(details, (list, tuple)) or not recorded(approximation, *details):
         return scattering.inverse_wavelet_transform2d(approximation, details, wavelet)
     check(where, **{f"details[{number}]": part for number, part in enumerate(details)})
-    return _Image.apply(wavelet, approximation, *details)
+    return call(_Image, wavelet, approximation, *details)

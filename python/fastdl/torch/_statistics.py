@@ -12,7 +12,7 @@ import torch
 from fastdl import gram as plain
 from fastdl._gram_invariant import is_group
 from fastdl._group_table import permutations_of
-from fastdl.torch._functions import Function, check, linear, once, recorded
+from fastdl.torch._functions import Function, call, check, linear, once, recorded
 from fastdl.torch._gram import Kernel, prepare
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def distance(X: Tensor, Y: Tensor | None = None, kernel: Any = "rbf", **params: 
     entry, X, Y, gamma = prepare("gram.distance", kernel, X, Y, params)
     if not recorded(X, Y, gamma):
         return plain.distance(X, Y, entry.name, **entry.parameters)
-    return _Distance.apply(X, Y, gamma, entry)
+    return call(_Distance, X, Y, gamma, entry)
 
 
 def _invariant_gradients(
@@ -155,7 +155,7 @@ def invariant(X: Tensor, Y: Tensor | None = None, *, permutations: Any, kernel: 
     entry, X, Y, gamma = prepare(where, kernel, X, Y, params, rescale=False)
     if not recorded(X, Y, gamma):
         return plain.invariant(X, Y, permutations=permutations, kernel=entry.name, **entry.parameters)
-    return _Invariant.apply(X, Y, gamma, entry, permutations_of(where, "permutations", permutations))
+    return call(_Invariant, X, Y, gamma, entry, permutations_of(where, "permutations", permutations))
 
 
 def center(K: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ def hsic(K: Tensor, L: Tensor, unbiased: bool = True) -> Tensor:
     0.3333
     """
     check("gram.hsic", K=K, L=L)
-    return _Hsic.apply(K, L, unbiased) if recorded(K, L) else plain.hsic(K, L, unbiased)
+    return call(_Hsic, K, L, unbiased) if recorded(K, L) else plain.hsic(K, L, unbiased)
 
 
 def cka(K: Tensor, L: Tensor, unbiased: bool = False) -> Tensor:
@@ -310,7 +310,7 @@ def feature_gram(x: Tensor, center: bool = False) -> Tensor:
              [ 9.5000, 31.5000]]])
     """
     check("gram.feature_gram", x=x)
-    return _FeatureGram.apply(x, center) if recorded(x) else plain.feature_gram(x, center)
+    return call(_FeatureGram, x, center) if recorded(x) else plain.feature_gram(x, center)
 
 
 class _EmpiricalNtk(Function):
@@ -360,4 +360,4 @@ def empirical_ntk(J1: Tensor, J2: Tensor | None = None) -> Tensor:
     """
     check("gram.empirical_ntk", {"J2": J2}, J1=J1)
     J2 = None if J2 is J1 else J2
-    return _EmpiricalNtk.apply(J1, J2) if recorded(J1, J2) else plain.empirical_ntk(J1, J2)
+    return call(_EmpiricalNtk, J1, J2) if recorded(J1, J2) else plain.empirical_ntk(J1, J2)
