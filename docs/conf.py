@@ -39,6 +39,7 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = False
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 napoleon_use_param = False  # types are words, not names to be linked
 napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"
