@@ -139,7 +139,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             If the tolerance was not reached.
         """
         where = "sklearn.GaussianProcessRegressor"
-        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=FLOATS, order="C", multi_output=True, y_numeric=True)
         targets = y.reshape(len(X), -1).astype(np.float64)
         t = targets.shape[1]
         self._mean, self._deviation = np.zeros(t), np.ones(t)

@@ -172,7 +172,7 @@ class InvariantKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         InvariantKernel
             This estimator.
         """
-        X = validate_data(self, X, dtype=FLOATS)
+        X = validate_data(self, X, dtype=FLOATS, order="C")
         self._kernel = self.kernel_for(X.shape[1])
         self.permutations_ = self._kernel.permutations
         self.X_fit_ = X

@@ -171,6 +171,11 @@ class Operator:
         return part
 
 
+def matrix_of(where: str, kernel: Kernel, X: HostArray) -> HostArray:
+    """Form K, in float64 also for samples in float32, of which K may not be positive definite in that type."""
+    return checked(where, "K", kernel.gram(X.astype(np.float64, copy=False)))
+
+
 def checked(where: str, what: str, value: HostArray) -> HostArray:
     """Refuse what is not finite: a kernel may overflow on finite samples."""
     if not np.all(np.isfinite(value)):

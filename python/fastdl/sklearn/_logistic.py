@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from fastdl._hebbian_checks import flag
 from fastdl._progress import Report, check_progress
-from fastdl.sklearn._kernel import FLOATS, Operator, checked, kernel_of
+from fastdl.sklearn._kernel import FLOATS, Operator, kernel_of, matrix_of
 from fastdl.sklearn._newton import Binary, Multinomial, fit, probabilities_of
 from fastdl.sklearn._nystrom import pivoted_cholesky
 from fastdl.sklearn._solver import Approach, warn
@@ -152,7 +152,7 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
             If the tolerance was not reached.
         """
         where = "sklearn.KernelLogisticRegression"
-        X, y = validate_data(self, X, y, dtype=FLOATS)
+        X, y = validate_data(self, X, y, dtype=FLOATS, order="C")
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -168,7 +168,7 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
         check_progress(where, self.progress)
         self._kernel = kernel_of(self)
         dense = self.solver == "dense" or (self.solver == "auto" and len(X) <= DENSE)
-        K = checked(where, "K", self._kernel.gram(X).astype(np.float64)) if dense else None
+        K = matrix_of(where, self._kernel, X) if dense else None
         operator = Operator(self._kernel, X, K=K)
         functions = 1 if len(self.classes_) == 2 else len(self.classes_)
         rank = rank_of(where, self.rank, X)
@@ -190,7 +190,7 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
         self.n_iter_, self.n_products_, self.gradient_ = max(1, found.iterations), found.products, found.gradient
         if not found.converged:
             reached = f"gradient {found.gradient:.2g} after {found.iterations} of Newton's steps, tol {tol:.2g}"
-            warn(where, reached, "raise max_iter, rank or tol, or use float64")
+            warn(where, reached, "raise max_iter, rank or tol, or use float64", 3)
         return self
 
     def decision_function(self, X: Any) -> HostArray:

@@ -10,10 +10,10 @@ is smallest where :math:`\lambda a = w (y - p)` and, with an intercept, :math:`1
 :math:`(\lambda + W K)\, \delta + W 1 \varepsilon = g` with :math:`g = w (y - p) - \lambda a`. With
 :math:`\delta = (g - R u) / \lambda` this is the symmetric system
 
-.. math:: (\lambda + R^T K R)\, u - \lambda G \varepsilon = R^T K g, \qquad G^T u = 1^T g, \qquad G = R^T 1
+.. math:: (\lambda + R^T K R)\, u - \lambda G \varepsilon = R^T K g, \qquad G^T u = 1^T w (y - p), \qquad G = R^T 1
 
-whose eigenvalues are at least λ however sure the classes are. The side condition is kept by every step of conjugate
-gradients: they run on vectors orthogonal to G.
+whose eigenvalues are at least λ however sure the classes are. The side condition says that the sum of a + δ is 0. It is
+kept by every step of conjugate gradients: they run on vectors orthogonal to G.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def fit(
         told(gradient / tol)
         if gradient <= tol or iteration == max_iter:
             break
-        step, shift, image, used = _step(operator, factor, loss, ridge, g, intercept)
+        step, shift, image, used = _step(operator, factor, loss, ridge, g, pull.sum(axis=0), intercept)
         products += used
         change = image + shift
         linear, quadratic = ridge * float(np.sum(a * image)), ridge * float(np.sum(step * image))
@@ -212,9 +212,13 @@ def _step(
     loss: Binary | Multinomial,
     ridge: float,
     g: HostArray,
+    total: HostArray,
     intercept: bool,
 ) -> tuple[HostArray, HostArray, HostArray, int]:
-    """Give Newton's step for the weights, for the intercept, its product with K, and the number of products."""
+    """Give Newton's step for the weights, for the intercept, its product with K, and the number of products.
+
+    `total` is the sum of w (y - p) over the samples.
+    """
     shape, functions = g.shape, g.shape[1]
     preconditioner = _Preconditioner(factor, loss, ridge)
     intercepts = _intercepts(functions, intercept)
@@ -243,7 +247,7 @@ def _step(
 
     Kg = operator.product(g)
     rhs = loss.gather(Kg)
-    start = (inverse.T @ (intercepts @ g.sum(axis=0))).reshape(shape)
+    start = (inverse.T @ (intercepts @ total)).reshape(shape)
     moved = start.any()
     first = rhs - full(start) if moved else rhs
     # What is left of this system is left of g, times the size of R over λ: the step is to win most of its digits.

@@ -96,6 +96,8 @@ def pivoted_cholesky(
         if report is not None:
             report.add(len(kept))
         taken = after
+    if report is not None and taken < rank:
+        report.add(rank - taken)
     return checked(where, "K", factor[:taken]), float(left.sum())
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fastdl._progress import Report, check_progress
 from fastdl.sklearn._eigen import Eigenpairs, leading
-from fastdl.sklearn._kernel import FLOATS, Operator, checked, kernel_of
+from fastdl.sklearn._kernel import FLOATS, Operator, kernel_of, matrix_of
 from fastdl.sklearn._nystrom import pivoted_cholesky
 from fastdl.sklearn._solver import Approach, largest, warn
 from fastdl.sklearn._system import COUNT, DENSE, POSITIVE, generator, rank_of
@@ -139,7 +139,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             If the tolerance was not reached.
         """
         where = "sklearn.KernelPCA"
-        X = validate_data(self, X, dtype=FLOATS)
+        X = validate_data(self, X, dtype=FLOATS, order="C")
         count = min(COUNT(where, "n_components", self.n_components, 0), len(X))
         solver = self.eigen_solver
         if solver not in SOLVERS:
@@ -147,7 +147,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_progress(where, self.progress)
         self._kernel = kernel = kernel_of(self)
         if solver == "dense" or (solver == "auto" and len(X) <= DENSE):
-            found, means = _dense(checked(where, "K", kernel.gram(X).astype(np.float64)), count)
+            found, means = _dense(matrix_of(where, kernel, X), count)
         else:
             operator = Operator(kernel, X)
             found = self._krylov(operator, count)

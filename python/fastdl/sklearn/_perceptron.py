@@ -147,7 +147,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
             If there were mistakes in the last pass.
         """
         where = "sklearn.KernelPerceptron"
-        X, y = validate_data(self, X, y, dtype=FLOATS)
+        X, y = validate_data(self, X, y, dtype=FLOATS, order="C")
         check_progress(where, self.progress)
         max_iter = COUNT(where, "max_iter", self.max_iter, 0)
         averaged, shuffled = flag(where, "average", self.average), flag(where, "shuffle", self.shuffle)
@@ -177,7 +177,9 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         if not self.converged_.all():
             mistaken = int((~self.converged_).sum())
             reached = f"{mistaken} of {len(self.converged_)} functions made mistakes in pass {self.n_iter_}"
-            warn(where, reached, "raise max_iter, take another kernel, or average=True if no function separates them")
+            warn(
+                where, reached, "raise max_iter, take another kernel, or average=True if no function separates them", 3
+            )
         return self
 
     def decision_function(self, X: Any) -> HostArray:

@@ -138,7 +138,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sklearn.exceptions.ConvergenceWarning
             If the tolerance was not reached.
         """
-        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=FLOATS, order="C", multi_output=True, y_numeric=True)
         targets = y.reshape(len(X), -1).astype(np.float64)
         scale = None
         if sample_weight is not None:

@@ -193,9 +193,9 @@ class Approach:
         self.report.__exit__(*error)
 
 
-def warn(where: str, reached: str, advice: str) -> None:
+def warn(where: str, reached: str, advice: str, stacklevel: int = 4) -> None:
     """Say that an iteration ended before its tolerance was reached."""
-    warnings.warn(f"[{where}] {reached}: {advice}", ConvergenceWarning, stacklevel=3)
+    warnings.warn(f"[{where}] {reached}: {advice}", ConvergenceWarning, stacklevel=stacklevel)
 
 
 def largest(values: Any) -> float:

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpocon
 
 from fastdl._kernels import integer, real
 from fastdl._progress import Report, check_progress
-from fastdl.sklearn._kernel import Operator, checked
+from fastdl.sklearn._kernel import Operator, matrix_of
 from fastdl.sklearn._nystrom import Preconditioner, default_rank, pivoted_cholesky
 from fastdl.sklearn._solver import Approach, Solution, conjugate_gradients, largest, warn
 
@@ -122,7 +122,7 @@ class System:
         shifts = np.broadcast_to(self.shift, rhs.shape[1])
         norms = np.linalg.norm(rhs, axis=0)
         double = operator.dtype == np.float64
-        with Approach(self.where, self.progress and not quiet) as told:
+        with Approach(self.where, False if quiet else self.progress) as told:
             solution = conjugate_gradients(
                 lambda V, columns: operator.product(V) + shifts[columns] * V,
                 lambda V, columns: preconditioner.solve(V, shifts[columns]),
@@ -155,17 +155,12 @@ class System:
         return Solution(x, np.zeros(rhs.shape[1]), 1, True, True)
 
     def _matrix(self, shift: float) -> HostArray:
-        everything = np.arange(self.operator.n)
-        matrix = checked(self.where, "K", self._symmetric(everything))
-        matrix[everything, everything] += shift
-        return matrix
-
-    def _symmetric(self, everything: HostArray) -> HostArray:
-        operator = self.operator
-        matrix = operator.kernel.gram(operator.X).astype(np.float64)
-        if operator.scale is not None:
-            matrix *= operator.scale[:, None]
-            matrix *= operator.scale
+        matrix = matrix_of(self.where, self.operator.kernel, self.operator.X)
+        scale = self.operator.scale
+        if scale is not None:
+            matrix *= scale[:, None]
+            matrix *= scale
+        matrix[np.diag_indices_from(matrix)] += shift
         return matrix
 
     def _direct(self, shift: float, rhs: HostArray) -> HostArray:
