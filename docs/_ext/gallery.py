@@ -147,7 +147,7 @@ def _index(examples: list[Example]) -> str:
         "# Gallery",
         "The programs in `examples/`. Each was run to make its page, which shows what it draws and prints, and its "
         "source. Each takes the folder to draw in as its argument. How a C or C++ program uses the library is in "
-        "[Embedding](../embedding.md).",
+        "[C and C++](../embedding.md).",
     ]
     for number, section in enumerate(SECTIONS.values()):
         cards = [example.card() for example in examples if example.section == number]
