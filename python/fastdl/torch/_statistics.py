@@ -24,9 +24,10 @@ def _add(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _distance_gradients(
-    grad: Tensor, X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel
+    grad: Tensor, result: Tensor, X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel
 ) -> tuple[Tensor | None, ...]:
-    """Give the gradients of ⟨grad, k(x, x) + k(y, y) − 2 k(x, y)⟩."""
+    """Give the gradients of ⟨grad, k(x, x) + k(y, y) − 2 k(x, y)⟩, of which what was below 0 became 0."""
+    grad = grad.masked_fill(result == 0, 0)
     dX, dY, slope = kernel.gradients(-2 * grad, X, Y, gamma)
     if Y is None:
         parts = [kernel.diag_gradients(grad.sum(0) + grad.sum(1), X, gamma)]
@@ -46,7 +47,7 @@ class _Distance(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         *tensors, ctx.kernel = inputs
-        ctx.save_for_backward(*tensors)
+        ctx.save_for_backward(output, *tensors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
