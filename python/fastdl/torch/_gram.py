@@ -37,7 +37,7 @@ class Kernel:
 
     def given(self, gamma: Tensor | None) -> dict[str, Any]:
         """Give all parameters as numbers."""
-        return self.parameters if gamma is None else {**self.parameters, "gamma": float(gamma)}
+        return self.parameters if gamma is None else {**self.parameters, "gamma": gamma.item()}
 
     def gradients(self, grad: Tensor, X: Tensor, Y: Tensor | None, gamma: Tensor | None) -> Gradients:
         """Give the gradients of ⟨grad, K(X, Y)⟩ for X, Y and gamma."""
