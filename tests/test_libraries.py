@@ -5,10 +5,8 @@ no kernel is computed by the caller's library itself, which rounds as it will.
 """
 
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -359,12 +357,3 @@ for backend in ("auto", "reference"):
 """
         environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
         subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True, timeout=240)
-
-
-def test_the_examples_of_the_documentation():
-    for library in ("torch", "jax"):
-        pytest.importorskip(library)
-    page = (Path(__file__).parents[1] / "docs" / "libraries.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
-    exec("".join(blocks), {})
