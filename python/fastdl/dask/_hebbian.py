@@ -203,8 +203,9 @@ class HebbianPCA(hebbian.HebbianPCA):
             yield from super()._pieces(where, X)
             return
         X = take_samples(where, "X", X, getattr(self, "n_features_in_", "d"))
-        for i in range(X.numblocks[0]):
-            yield X.blocks[i]
+        for i, rows in enumerate(X.chunks[0]):
+            if rows:
+                yield X.blocks[i]
 
 
 def _learn(estimator: HebbianPCA, samples: Any) -> HebbianPCA:
