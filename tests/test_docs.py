@@ -55,11 +55,16 @@ def program(text, wanted):
     return "".join(parts)
 
 
+# Not as a file: processes that a page starts would read it again, from its first block to its last.
+EXECUTE = """from pathlib import Path
+exec(compile(Path('page.py').read_text('utf-8'), 'page.py', 'exec'), {'__name__': '__main__'})
+"""
+
+
 def run(code, folder, options=("-W", "error"), python=sys.executable, **environment):
-    script = folder / "page.py"
-    script.write_text(code, encoding="utf-8")
+    (folder / "page.py").write_text(code, encoding="utf-8")
     # Without the extension the import warns, and is meant to.
-    command = [python, *options, "-W", "ignore:fastdl computes:RuntimeWarning", str(script)]
+    command = [python, *options, "-W", "ignore:fastdl computes:RuntimeWarning", "-c", EXECUTE]
     environment = {**os.environ, "MPLBACKEND": "Agg", **environment}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
