@@ -34,7 +34,7 @@ class _Joined(Function):
         (x, y), axis = ctx.saved_tensors, ctx.axis
         grad = grad.unsqueeze(axis)
         if ctx.mode == "max":
-            found = grad.new_zeros(ctx.shape).scatter(axis, x.argmax(axis, keepdim=True), grad)
+            found = grad.new_zeros(ctx.shape).scatter(axis, x.max(axis, keepdim=True).indices, grad)
         elif ctx.mode == "l2":
             y = y.unsqueeze(axis)
             found = x / torch.where(y == 0, 1, y) * grad  # where y is 0, x is too
