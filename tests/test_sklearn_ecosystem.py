@@ -1,9 +1,11 @@
 """The estimators among others: pipelines, searches, copies, pickles, data frames, and without scikit-learn."""
 
+import importlib.util
 import pickle
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -182,3 +184,20 @@ def test_with_a_scikit_learn_that_is_too_old():
 def test_fastdl_does_not_import_scikit_learn():
     done = run("import sys, fastdl, fastdl.scattering; print('sklearn' in sys.modules, 'scipy' in sys.modules)")
     assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+def test_kernel_ridge_large(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path = Path(__file__).resolve().parents[1] / "examples" / "kernel_ridge_large.py"
+    if not path.exists():
+        pytest.skip("the examples are not here")
+    spec = importlib.util.spec_from_file_location("example_kernel_ridge_large", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    result = example.main(tmp_path, 3000, progress=False)
+    assert result["size"] == [46, 375, 3000]
+    errors = result["error"]
+    assert errors[0] > 1.5 * errors[1] > 2 * errors[2] and errors[2] < 1
+    assert max(result["residual"]) <= 1e-5 and max(result["steps"]) < 30
+    assert (tmp_path / "kernel_ridge_large.png").read_bytes().startswith(b"\x89PNG")
+    assert "Look for" in capsys.readouterr().out

@@ -35,7 +35,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Further parameters of the kernel, by name.
     solver : {"auto", "cholesky", "cg"}, default "auto"
         ``"cholesky"`` forms K and factors it, ``"cg"`` takes conjugate gradients on `fastdl.gram.matvec` in memory of
-        the order of n times `rank`. ``"auto"`` takes the first up to 3000 samples.
+        the order of n times `rank`. ``"auto"`` takes the first up to 5000 samples.
     rank : int, optional
         The largest rank of the Nyström preconditioner of ``"cg"``. None means :math:`100 + 10 \sqrt n`, but at most
         512 MB.

@@ -26,8 +26,10 @@ POSITIVE = real("a number above 0", lambda value: 0 < value < math.inf)
 COUNT = integer("a whole number of at least 1", lambda value: value >= 1)
 RANK = integer("a whole number of at least 0, or None", lambda value: value >= 0)
 
-# Up to this number of samples "auto" forms K. (2 cores of a Zen 3: MEASURED.)
-DENSE = 3000
+# Up to this number of samples "auto" forms K, in 200 MB. (rbf of 10 features, one core of a Zen 3, seconds of the
+# factor and of conjugate gradients in float64: n = 2000 0.12 and 0.20 with alpha = 1, 0.12 and 0.44 with 0.01; n = 4000
+# 1.4 and 0.6, 1.2 and 1.6; n = 8000 8.7 and 2.1, 7.6 and 7.0.) A factor does not mind a small alpha.
+DENSE = 5000
 
 
 def choose(where: str, solver: Any, n: int) -> str:
