@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import pickle
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -684,23 +683,3 @@ def test_dask_gram(tmp_path, capsys):
     assert result["error"] < 0.7
     assert np.load(tmp_path / "gram.npy", mmap_mode="r").shape == (600, 600)
     assert "Look for" in capsys.readouterr().out
-
-
-def test_documented_code(tmp_path, monkeypatch):
-    pytest.importorskip("distributed")
-    pytest.importorskip("zarr")
-    page = ROOT / "docs" / "scaling.md"
-    if not page.is_file():
-        pytest.skip("the documentation is not here")
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    names = {"__name__": "page"}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), names)
-    # The equations that the page solves: ten steps are not many.
-    X, a, y = names["X"].compute(), names["a"], names["y"]
-    residual = gram.matvec(X, a, gamma=0.05) + a - y
-    assert np.linalg.norm(residual) < 0.05 * np.linalg.norm(y)
-    np.testing.assert_allclose(names["predicted"], gram.matvec(X[:100], a, X, gamma=0.05), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(names["corner"], gram.rbf(X[:10].astype("float32"), gamma=0.05), rtol=1e-5)
-    assert names["features"].shape == (1000, 81, 8, 8) and names["coordinates"].shape == (5000, 5)
