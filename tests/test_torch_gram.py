@@ -224,8 +224,9 @@ class TestAttention:
 
     def test_refused(self, rng):
         Q, K, V = draw(rng, (5, 3), (4, 3), (4, 2))
-        with pytest.raises(TypeError, match=r"\[gram.softmax_matvec\] expected scale to be"):
-            ft.softmax_matvec(Q, K, V, "large")
+        for scale in ("large", True):
+            with pytest.raises(TypeError, match=r"\[gram.softmax_matvec\] expected scale to be"):
+                ft.softmax_matvec(Q, K, V, scale)
         with pytest.raises(ValueError, match=r"\[gram.softmax_matvec\] expected scale to be one number"):
             ft.softmax_matvec(Q, K, V, torch.ones(2))
         with pytest.raises(ValueError, match=r"\[gram.softmax_matvec\] expected scale"):
@@ -357,6 +358,14 @@ class TestParameters:
         agree(ft.matern(X, length_scale=scales), plain.matern(X, length_scale=scales))
         with torch.no_grad():
             agree(ft.matern(X, length_scale=scales.requires_grad_()), plain.matern(X, length_scale=scales))
+
+    def test_length_scales_change_no_dtype(self, rng):
+        (X,) = draw(rng, (4, 3), dtype=torch.float32)
+        scales = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+        K = ft.matern(X, X[:2].detach(), length_scale=scales)
+        assert K.dtype == torch.float32
+        K.sum().backward()
+        assert scales.grad.dtype == torch.float64
 
     def test_shapes_of_gradients(self, rng):
         (X,) = draw(rng, (4, 3), dtype=torch.float32)
@@ -499,6 +508,27 @@ class TestTypes:
             X.add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             K.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda X: ft.rbf(X).square().sum(),
+        lambda X: ft.matern(X, X[:2], length_scale=torch.ones(3, dtype=torch.float64)).square().sum(),
+        lambda X: ft.diag(X, "linear").square().sum(),
+        lambda X: ft.matvec(X, X[:, 0]).square().sum(),
+        lambda X: ft.softmax_matvec(X, X, X).square().sum(),
+        lambda X: ft.distance(X).square().sum(),
+        lambda X: ft.invariant(X, permutations=SHIFTS).sum(),
+        lambda X: ft.cka(ft.linear(X), ft.rbf(X)),
+        lambda X: ft.empirical_ntk(X).square().sum(),
+    ],
+)
+def test_gradients_of_every_sample(function, rng):
+    (X,) = draw(rng, (3, 4, 3))
+    found = torch.func.vmap(torch.func.grad(function))(X.detach())
+    (wanted,) = torch.autograd.grad(sum(function(part) for part in X), X)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-14)
 
 
 # Megabytes by which the largest memory of a process grows in forward and backward.

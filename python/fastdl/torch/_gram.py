@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fastdl import gram as plain
-from fastdl._arrays import kind
 from fastdl._kernels import find
 from fastdl.torch._functions import Function, call, check, check_out, once, recorded
 
@@ -98,7 +97,8 @@ def prepare(
         elif parameter == "length_scale":
             check(where, length_scale=value)
             scale = _scale(where, value, X, rescale)
-            X, Y, numbers[parameter] = X / scale, None if Y is None else Y / scale, 1.0
+            X, Y = (None if samples is None else samples / scale.to(samples.dtype) for samples in (X, Y))
+            numbers[parameter] = 1.0
         else:
             raise ValueError(
                 f"[{where}] expected {parameter} without a gradient, which only gamma and length_scale have, "
@@ -319,7 +319,14 @@ def matvec(X: Tensor, v: Tensor, Y: Tensor | None = None, kernel: Any = "rbf", *
 
 
 def _attention_gradients(
-    grad: Tensor, result: Tensor, Q: Tensor, K: Tensor, V: Tensor, scale: Tensor | None, factor: float, needs: Any
+    grad: Tensor,
+    result: Tensor,
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    scale: Tensor | None,
+    number: float | None,
+    needs: Any,
 ) -> Gradients:
     """Give the gradients of ⟨grad, softmax_matvec(Q, K, V)⟩ for those of Q, K, V and scale that are wanted.
 
@@ -327,6 +334,7 @@ def _attention_gradients(
     exponents is P ∘ (G Vᵀ − Σ G ∘ P V), the sum being over a row.
     """
     for_Q, for_K, _, for_scale = needs
+    factor = 1 / math.sqrt(max(1, Q.shape[1])) if number is None else float(number)
     flat = V.ndim == 1
     if flat:
         grad, result, V = grad[:, None], result[:, None], V[:, None]
@@ -355,17 +363,17 @@ def _attention_gradients(
 
 class _Attention(Function):
     @staticmethod
-    def forward(Q: Tensor, K: Tensor, V: Tensor, scale: Tensor | None, factor: float) -> Tensor:
-        return plain.softmax_matvec(Q, K, V, factor)
+    def forward(Q: Tensor, K: Tensor, V: Tensor, scale: Tensor | None, number: float | None) -> Tensor:
+        return plain.softmax_matvec(Q, K, V, number)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        *tensors, ctx.factor = inputs
+        *tensors, ctx.number = inputs
         ctx.save_for_backward(output, *tensors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        compute = partial(_attention_gradients, factor=ctx.factor, needs=ctx.needs_input_grad[:4])
+        compute = partial(_attention_gradients, number=ctx.number, needs=ctx.needs_input_grad[:4])
         return *once("gram.softmax_matvec", compute, grad, *ctx.saved_tensors), None
 
 
@@ -404,16 +412,12 @@ def softmax_matvec(Q: Tensor, K: Tensor, V: Tensor, scale: float | Tensor | None
     """
     where = "gram.softmax_matvec"
     check(where, Q=Q, K=K, V=V)
-    if not isinstance(scale, torch.Tensor):
-        if not recorded(Q, K, V):
-            return plain.softmax_matvec(Q, K, V, scale)
-        if scale is not None and not isinstance(scale, (int, float)):
-            raise TypeError(f"[{where}] expected scale to be a finite number, or None, got {kind(scale)}")
-        factor = 1 / math.sqrt(max(1, Q.shape[-1])) if scale is None else float(scale)
-        return call(_Attention, Q, K, V, None, factor)
-    check(where, scale=scale)
-    if scale.numel() != 1:
-        raise ValueError(f"[{where}] expected scale to be one number, got a tensor of shape {tuple(scale.shape)}")
-    if not recorded(Q, K, V, scale):
-        return plain.softmax_matvec(Q, K, V, scale.item())
-    return call(_Attention, Q, K, V, scale, scale.item())
+    tensor, number = None, scale
+    if isinstance(scale, torch.Tensor):
+        check(where, scale=scale)
+        if scale.numel() != 1:
+            raise ValueError(f"[{where}] expected scale to be one number, got a tensor of shape {tuple(scale.shape)}")
+        tensor, number = scale, scale.item()
+    if not recorded(Q, K, V, tensor):
+        return plain.softmax_matvec(Q, K, V, number)
+    return call(_Attention, Q, K, V, tensor, number)

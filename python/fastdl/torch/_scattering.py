@@ -329,7 +329,8 @@ class _Wavelets(Function):
 class _Image(Function):
     @staticmethod
     def forward(wavelet: str, approximation: Tensor, *details: Tensor) -> Tensor:
-        return scattering.inverse_wavelet_transform2d(approximation, list(details), wavelet)
+        image = scattering.inverse_wavelet_transform2d(approximation, list(details), wavelet)
+        return image if details else image.clone()  # which would be the approximation itself
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
