@@ -114,6 +114,32 @@ class TestKernelRidge:
         model = KernelRidge(alpha=0.05, solver="cg", tol=1e-11, rank=20).fit(X, y)
         assert model.residual_ <= 1e-11
 
+    def test_float32_where_it_is_not_positive_definite(self, rng):
+        # Rounding of K is larger than alpha: steps are taken in float64 in the end.
+        X = rng.standard_normal((300, 2)).astype(np.float32)
+        y = X[:, 0] - X[:, 1] ** 2
+        model = KernelRidge(alpha=1e-6, gamma=1e-2, solver="cg").fit(X, y)
+        assert model.residual_ <= 1e-6
+        wide = X.astype(np.float64)
+        K = gram.rbf(wide, gamma=1e-2) + 1e-6 * np.eye(300)
+        # The weights themselves are float32.
+        rest = y - K @ model.dual_coef_.astype(np.float64)
+        allowed = 1e-6 * np.linalg.norm(y) + 1e-7 * np.linalg.norm(K, 2) * np.linalg.norm(model.dual_coef_)
+        assert np.linalg.norm(rest) <= allowed
+
+    def test_targets_of_any_size(self, rng):
+        X, y, points = problem(rng)
+        expected = KernelRidge(alpha=0.1, tol=1e-10).fit(X, y).predict(points)
+        for size in (1e-200, 1e200):
+            for solver in ("cholesky", "cg"):
+                found = KernelRidge(alpha=0.1, solver=solver, tol=1e-10).fit(X, size * y).predict(points)
+                assert np.allclose(found / size, expected, rtol=0, atol=1e-8)
+
+    def test_one_sample(self, rng):
+        for solver in ("cholesky", "cg"):
+            model = KernelRidge(alpha=1.0, solver=solver).fit([[1.0, 2.0]], [3.0])
+            assert model.predict([[1.0, 2.0]]) == pytest.approx([1.5])
+
     def test_duplicates_and_a_constant_target(self, rng):
         X = rng.standard_normal((10, 2)).repeat(20, axis=0)
         for solver in ("cholesky", "cg"):

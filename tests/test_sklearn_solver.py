@@ -248,11 +248,27 @@ class TestConjugateGradients:
         reach = 4 * float(np.finfo(np.float32).eps)
         alone = conjugate_gradients(inexact, lambda V, c: V, rhs, tolerances, 2000, reach=reach)
         assert not alone.converged and alone.iterations < 2000
-        refined = conjugate_gradients(
-            inexact, lambda V, c: V, rhs, tolerances, 2000, exact=lambda V, c: A @ V, reach=reach
-        )
-        assert refined.converged
+        walked = []
+
+        def exactly(V, columns):
+            walked.append(V.shape[1])
+            return A @ V
+
+        refined = conjugate_gradients(inexact, lambda V, c: V, rhs, tolerances, 2000, exact=exactly, reach=reach)
+        # Steps are with the inexact products, residuals with the exact ones.
+        assert refined.converged and 0 < len(walked) < refined.iterations / 10
         assert np.all(np.linalg.norm(rhs - A @ refined.x, axis=0) <= tolerances)
+
+    def test_exact_steps_where_inexact_ones_lead_nowhere(self, rng):
+        A = positive_matrix(rng, 60, 1e4)
+        wrong = A - 10 * np.eye(60)  # not positive definite
+        rhs = rng.standard_normal((60, 2))
+        tolerances = 1e-10 * np.linalg.norm(rhs, axis=0)
+        solution = conjugate_gradients(
+            lambda V, c: wrong @ V, lambda V, c: V, rhs, tolerances, 2000, exact=lambda V, c: A @ V
+        )
+        assert solution.converged and solution.definite
+        assert np.all(np.linalg.norm(rhs - A @ solution.x, axis=0) <= tolerances)
 
     def test_with_the_preconditioner_condition_two(self, rng):
         # What is left has a trace of at most the shift, so the condition number is at most 2.

@@ -168,7 +168,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         self.mistakes_ = state.mistakes
         self.converged_ = state.converged
         self.margin_ = state.margins()
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             self.mistake_bound_ = np.where(self.margin_ > 0, (self.radius_ / self.margin_) ** 2, np.inf)
         weights = state.mean_weights() if averaged else state.weights
         self.support_ = np.flatnonzero(weights.any(axis=1))

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Apply = Callable[[HostArray, HostArray], HostArray]
 
 
+# Steps without progress before more exact products are tried.
+PATIENCE = 30
+
+
 class Solution(NamedTuple):
     """What `conjugate_gradients` found."""
 
@@ -57,7 +61,7 @@ def conjugate_gradients(
     max_iter : int
         The largest number of steps, each of one product with the matrices.
     exact : callable, optional
-        As `apply`, but slower and more exact. It computes residuals once `apply` makes them no smaller.
+        As `apply`, but slower and more exact: see the notes.
     reach : float, default 0
         The share of a residual that steps with `apply` can bring it down to: there it is computed anew.
     verify : bool, default True
@@ -75,25 +79,32 @@ def conjugate_gradients(
     Notes
     -----
     Each column has its own coefficients: one product with all of them costs little more than with one, since
-    evaluating the kernel dominates. Columns that are done take part no more. To begin again from residuals that are
-    computed anew is iterative refinement: with `exact` products in float64, steps in float32 reach any tolerance as
-    long as each of them wins something.
+    evaluating the kernel dominates. Columns that are done take part no more.
+
+    To begin again from residuals that are computed anew is iterative refinement. Once that makes them no smaller with
+    `apply` alone, `exact` computes the residuals: steps in float32 then reach any tolerance, as long as each of them
+    wins something. Where they do not, or the matrix is not positive definite in float32, `exact` takes the steps too.
     """
     x = np.zeros_like(rhs)
     rest = rhs.copy()
     norms = np.linalg.norm(rest, axis=0)
     columns = np.flatnonzero(norms > tolerances)
-    iterations, definite, product = 0, True, apply
-    while columns.size and iterations < max_iter and definite:
+    # What takes the steps, and what computes the residuals.
+    stages = [(apply, apply)] if exact is None else [(apply, apply), (apply, exact), (exact, exact)]
+    iterations, definite = 0, True
+    while columns.size and iterations < max_iter:
+        walk, look = stages[0]
         before = norms[columns]
         goals = np.maximum(tolerances[columns], reach * before)
+        budget = max_iter - iterations
+        patience = budget if len(stages) == 1 else PATIENCE
         change, after, steps, definite = _descend(
-            apply, precondition, rest[:, columns], goals, columns, max_iter - iterations, told
+            walk, precondition, rest[:, columns], goals, columns, budget, patience, told
         )
         iterations += steps
         trial = x[:, columns] + change
         if verify:
-            change = rhs[:, columns] - product(trial, columns)
+            change = rhs[:, columns] - look(trial, columns)
             after = np.linalg.norm(change, axis=0)
         better = after < before
         x[:, columns[better]] = trial[:, better]
@@ -102,14 +113,17 @@ def conjugate_gradients(
         if not verify:
             break
         stuck = (after > tolerances[columns]) & (after > 0.5 * before)
-        if stuck.any() and exact is not None and product is not exact:
-            product = exact
-            columns = np.flatnonzero(norms > tolerances)
-            rest[:, columns] = rhs[:, columns] - exact(x[:, columns], columns)
-            norms[columns] = np.linalg.norm(rest[:, columns], axis=0)
-            columns = np.flatnonzero(norms > tolerances)
-        else:
-            columns = columns[(after > tolerances[columns]) & ~stuck]
+        if not stuck.any() and definite:
+            columns = columns[after > tolerances[columns]]
+            continue
+        if len(stages) == 1:
+            columns = columns[(after > tolerances[columns]) & ~stuck] if definite else columns[:0]
+            continue
+        stages = stages[1:] if definite else stages[-1:]
+        columns = np.flatnonzero(norms > tolerances)
+        rest[:, columns] = rhs[:, columns] - stages[0][1](x[:, columns], columns)
+        norms[columns] = np.linalg.norm(rest[:, columns], axis=0)
+        columns = np.flatnonzero(norms > tolerances)
     return Solution(x, norms, iterations, bool(np.all(norms <= tolerances)), definite)
 
 
@@ -120,17 +134,19 @@ def _descend(
     tolerances: HostArray,
     numbers: HostArray,
     max_iter: int,
+    patience: int,
     told: Callable[[float], object],
 ) -> tuple[HostArray, HostArray, int, bool]:
     """Take steps until the residuals that the recurrence gives are within the tolerances; `r` is overwritten.
 
     The coefficient is that of Polak and Ribière: unlike the usual one it does not trust products and preconditioner to
-    be exact.
+    be exact. After `patience` steps that made no residual smaller than it was before they end.
     """
     x = np.zeros_like(r)
     norms = np.linalg.norm(r, axis=0)
     active = np.arange(len(numbers))
     definite = True
+    least, since = norms.copy(), 0
     z = precondition(r, numbers)
     direction, rz = z, _dots(r, z)
     for iteration in range(1, max_iter + 1):
@@ -148,8 +164,10 @@ def _descend(
         r = r - change
         norms[active] = np.linalg.norm(r, axis=0)
         told(float(np.max(norms / tolerances)))
+        since = 0 if np.any(norms < least) else since + 1
+        np.minimum(norms, least, out=least)
         going = norms[active] > tolerances[active]
-        if not going.any() or iteration == max_iter:
+        if not going.any() or iteration == max_iter or since >= patience:
             break
         if not going.all():
             active, r, direction, change, rz = _of(going, active, r, direction, change, rz)

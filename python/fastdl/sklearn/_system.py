@@ -122,6 +122,10 @@ class System:
         assert self.preconditioner is not None
         preconditioner, operator = self.preconditioner, self.operator
         shifts = np.broadcast_to(self.shift, rhs.shape[1])
+        # Near 1, so that no square leaves float64.
+        sizes = np.abs(rhs).max(axis=0, initial=0)
+        sizes[sizes == 0] = 1
+        rhs = rhs / sizes
         norms = np.linalg.norm(rhs, axis=0)
         double = operator.dtype == np.float64
         with Approach(self.where, False if quiet else self.progress) as told:
@@ -142,11 +146,11 @@ class System:
             )
             advice = "raise max_iter or rank"
             if not solution.definite:
-                advice = "the kernel is not positive definite to the rounding of the samples; raise alpha"
+                advice = "the kernel with alpha is not positive definite, to rounding; raise alpha"
             elif solution.iterations < self.max_iter:
-                advice = f"products in {operator.dtype} allow no smaller one; raise tol or alpha, or use float64"
+                advice = "no step made it smaller; raise tol or alpha"
             warn(self.where, reached, advice)
-        return solution._replace(residuals=relative)
+        return solution._replace(x=solution.x * sizes, residuals=relative)
 
     def _solve_directly(self, rhs: HostArray) -> Solution:
         x = np.empty_like(rhs)
