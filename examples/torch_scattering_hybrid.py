@@ -124,4 +124,5 @@ def main(folder: str | Path = ".", samples: int = SAMPLES, epochs: int = EPOCHS)
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # layers as small as these wait longer for torch's threads than they work
     main(*sys.argv[1:2])
