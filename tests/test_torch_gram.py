@@ -191,7 +191,7 @@ class TestAttention:
     @pytest.mark.parametrize("scale", [None, 0.7, "tensor"])
     @pytest.mark.parametrize("block", [1, 8, 1 << 20])
     def test_gradients(self, shape, scale, block, rng, monkeypatch):
-        monkeypatch.setattr(ft._gram, "_WEIGHTS", block)
+        monkeypatch.setattr(ft._attention, "_WEIGHTS", block)
         tensors = draw(rng, (5, 3), (4, 3), shape)
         if scale == "tensor":
             tensors = (*tensors, torch.tensor(0.4, dtype=torch.float64, requires_grad=True))
@@ -239,7 +239,7 @@ class TestAttention:
 
     def test_the_weights_are_never_all_in_memory(self, rng, monkeypatch):
         """Blocks of weights are made of at most as many rows as fit."""
-        monkeypatch.setattr(ft._gram, "_WEIGHTS", 64)
+        monkeypatch.setattr(ft._attention, "_WEIGHTS", 64)
         seen = []
         softmax = torch.softmax
         monkeypatch.setattr(torch, "softmax", lambda x, axis: seen.append(x.shape) or softmax(x, axis))
@@ -494,7 +494,7 @@ class TestTypes:
         def refuse(*arguments):
             raise AssertionError("autograd was told of a call that it need not know of")
 
-        for module in (ft._functions, ft._gram, ft._statistics):
+        for module in (ft._functions, ft._attention, ft._gram, ft._statistics):
             monkeypatch.setattr(module, "call", refuse)
         for context in (torch.no_grad, torch.inference_mode):
             with context():

@@ -13,8 +13,9 @@ except ImportError as error:
         "To have it, run pip install 'fastdl-kernels[torch]'"
     ) from error
 
+from fastdl.torch._attention import softmax_matvec
 from fastdl.torch._conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from fastdl.torch._gram import diag, gram, matvec, softmax_matvec
+from fastdl.torch._gram import diag, gram, matvec
 from fastdl.torch._gram_module import Gram
 from fastdl.torch._group import act, group_conv2d, lift_conv2d, pool, se2_conv2d, se2_lift_conv2d
 from fastdl.torch._group_layers import (
