@@ -198,6 +198,6 @@ def test_kernel_ridge_large(tmp_path, capsys):
     assert result["size"] == [46, 375, 3000]
     errors = result["error"]
     assert errors[0] > 1.5 * errors[1] > 2 * errors[2] and errors[2] < 1
-    assert max(result["residual"]) <= 1e-5 and max(result["steps"]) < 30
+    assert max(result["residual"]) <= 1e-4 and max(result["steps"]) < 30
     assert (tmp_path / "kernel_ridge_large.png").read_bytes().startswith(b"\x89PNG")
     assert "Look for" in capsys.readouterr().out

@@ -178,7 +178,7 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
             rank = min(rank, max(1, COUPLED // functions))
         with Report(f"{where}: preconditioner", self.progress, rank) as report:
             factor, _ = pivoted_cholesky(
-                operator, rank, enough=ridge, random=generator(self.random_state), report=report
+                where, operator, rank, enough=ridge, random=generator(self.random_state), report=report
             )
         if functions == 1:
             loss: Binary | Multinomial = Binary(numbers[:, None].astype(np.float64), weights)

@@ -37,12 +37,14 @@ def default_rank(n: int, itemsize: int) -> int:
 
 
 def pivoted_cholesky(
-    operator: Operator, rank: int, *, enough: float = 0.0, random: Any, report: Report | None = None
+    where: str, operator: Operator, rank: int, *, enough: float = 0.0, random: Any, report: Report | None = None
 ) -> tuple[HostArray, float]:
     r"""Approximate a positive matrix by :math:`F^T F`, from some of its columns.
 
     Parameters
     ----------
+    where : str
+        Who asks, for messages.
     operator : Operator
         The n × n matrix.
     rank : int
@@ -67,7 +69,7 @@ def pivoted_cholesky(
     2023: the error is near that of the best approximation of the rank). Proposals come in blocks, and are thinned by
     rejection such that the columns taken have the distribution they had one by one (Epperly, Tropp, Webber 2024).
     """
-    n, where = operator.n, "sklearn"
+    n = operator.n
     left = np.maximum(checked(where, "the diagonal of K", operator.diagonal()), 0)
     rank = min(rank, n)
     # Below this a pivot is rounding: duplicates of samples taken before.
@@ -91,6 +93,7 @@ def pivoted_cholesky(
             columns = solve_triangular(lower, columns, lower=True, overwrite_b=True, check_finite=False)
             factor[taken:after, rows] = columns
             left[rows] -= np.einsum("kn,kn->n", columns, columns)
+        checked(where, "K", left)
         np.maximum(left, 0, out=left)
         left[pivots] = 0
         if report is not None:
@@ -98,7 +101,7 @@ def pivoted_cholesky(
         taken = after
     if report is not None and taken < rank:
         report.add(rank - taken)
-    return checked(where, "K", factor[:taken]), float(left.sum())
+    return factor[:taken], float(left.sum())
 
 
 def _thin(schur: HostArray, most: int, least: float, random: Any) -> tuple[list[int], HostArray]:

@@ -176,7 +176,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         block = min(n, count + FURTHER)
         rank = min(n, 50 + 4 * count if self.rank is None else RANK(where, "rank", self.rank, 0))
         with Report(f"{where}: beginning", self.progress, rank) as report:
-            factor, _ = pivoted_cholesky(operator, rank, random=random, report=report)
+            factor, _ = pivoted_cholesky(where, operator, rank, random=random, report=report)
         factor -= factor.mean(axis=1, keepdims=True)
         size = len(factor)
         inner = eigh(factor @ factor.T, subset_by_index=[max(0, size - block), size - 1])[1] if size else factor[:, :0]

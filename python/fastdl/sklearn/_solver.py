@@ -187,7 +187,10 @@ def _dots(a: HostArray, b: HostArray) -> HostArray:
 
 
 class Approach:
-    """Shows how far an iteration is on its way to a tolerance: in percent, of the digits there are to win."""
+    """Shows how far an iteration is on its way to a tolerance: in percent, of the digits there are to win.
+
+    The last percent is kept for the end: what an iteration says of itself is checked before.
+    """
 
     def __init__(self, label: str, progress: bool | Progress) -> None:
         self.report = Report(label, progress, 100)
@@ -200,7 +203,9 @@ class Approach:
         share = 1.0 if ratio <= 1 else 0.0
         if 1 < ratio < self.first:
             share = math.log(self.first / ratio) / math.log(self.first)
-        percent = int(100 * share)
+        self._show(min(99, int(100 * share)))
+
+    def _show(self, percent: int) -> None:
         if percent > self.report.done:
             self.report.add(percent - self.report.done)
 
@@ -208,6 +213,8 @@ class Approach:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self._show(100)
         self.report.__exit__(*error)
 
 

@@ -102,6 +102,7 @@ class System:
             with Report(f"{self.where}: preconditioner", self.progress, rank) as report:
                 # With a rest whose trace is a shift, the condition number is at most 2: more would not pay.
                 factor, _ = pivoted_cholesky(
+                    self.where,
                     self.operator,
                     rank,
                     enough=float(self.shift.min()),
