@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch._functorch.utils import unwrap_dead_wrappers
 from torch.autograd import forward_ad
 
 from fastdl._arrays import dtype_name, kind
@@ -21,6 +20,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     Map = Callable[[Tensor], Tensor]
+
+# Not of torch's public interface. Without them everything works, and small calls take longer.
+try:
+    from torch._functorch.utils import unwrap_dead_wrappers
+except ImportError:
+    unwrap_dead_wrappers = None
+_transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
 def check(where: str, optional: dict[str, object] | None = None, **arguments: object) -> None:
@@ -35,7 +41,7 @@ def check(where: str, optional: dict[str, object] | None = None, **arguments: ob
 
 def recorded(*values: object) -> bool:
     """Tell whether autograd has to know of a call. If not, the plain function will do, and nothing is kept of it."""
-    if torch._C._are_functorch_transforms_active():  # of which the tensors themselves do not tell
+    if _transforms_active():  # of which the tensors themselves do not tell
         return True
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
@@ -76,7 +82,7 @@ def call(function: type[Function], *arguments: Any) -> Any:
 
     No function here has any, and looking for them took four fifths of the time of such a call.
     """
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if unwrap_dead_wrappers is None or _transforms_active() or torch.compiler.is_compiling():
         return function.apply(*arguments)
     return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(arguments))
 
