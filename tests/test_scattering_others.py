@@ -208,6 +208,11 @@ class TestCascade:
         np.testing.assert_allclose(approximation, [[5.5]])
         np.testing.assert_allclose(abs(detail[:, 0, 0]), [1.5, 2.5, 0.5])
 
+    def test_without_details_it_is_a_copy(self, level):
+        x = np.array([[1.0, 2.0]])
+        found = inverse_wavelet_transform2d(x, [])
+        assert np.array_equal(found, x) and not np.shares_memory(found, x)
+
     @pytest.mark.parametrize("moments", [1, 2, 3, 5])
     def test_polynomials_have_no_details(self, moments):
         x = np.outer(np.arange(64.0) ** (moments - 1), np.ones(64))

@@ -43,4 +43,4 @@ def inverse_wavelet_transform2d(x: Array, details: list[Array], low: HostArray, 
         smooth = _synthesis(xp, x, low, axis) + _synthesis(xp, across, high, axis)
         rough = _synthesis(xp, down, low, axis) + _synthesis(xp, both, high, axis)
         x = _synthesis(xp, smooth, low, axis - 1) + _synthesis(xp, rough, high, axis - 1)
-    return x
+    return x if details else xp.asarray(x, copy=True)  # never the memory of the argument
