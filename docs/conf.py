@@ -32,14 +32,14 @@ extensions = [
 ]
 exclude_patterns = ["_ext"]
 default_role = "py:obj"
-nitpicky = False
+smartquotes = False  # what is quoted is to be copied
 
 # Docstrings name the types of what they take, in words; signatures with annotations as well would be hard to read.
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = False
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # as a list, like parameters
 napoleon_use_param = False  # types are words, not names to be linked
 napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"

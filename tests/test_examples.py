@@ -72,14 +72,15 @@ def test_kernel_pca_is_that_of_sklearn():
     assert np.max(np.abs(ours * signs - theirs)) < 1e-12
 
 
-def test_svc_precomputed(capsys):
-    result = load("svc_precomputed").main()
+def test_svc_precomputed(tmp_path, capsys):
+    result = load("svc_precomputed").main(tmp_path)
     assert result["svc_accuracy"] > 0.95
     assert result["svc_agreement"] > 0.998  # one digit of 540 may lie on a border
     assert result["ridge_accuracy"] > 0.98
     # Rounding of the kernel, 1e-15, times the condition number of K + alpha: n / alpha = 1e5 at most.
     assert result["ridge_difference"] < 1e-9
     assert result["pca_difference"] < 1e-10
+    assert (tmp_path / "svc_precomputed.png").read_bytes().startswith(b"\x89PNG")
     assert "Look for" in capsys.readouterr().out
 
 
