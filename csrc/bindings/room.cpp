@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "core/aligned.hpp"
 #include "fastdl/fastdl.h"
 
 namespace fastdl::bindings {
@@ -34,8 +35,9 @@ Piece allocate(std::size_t size) {
   if (size > SIZE_MAX / 2) throw std::bad_alloc();
   const bool huge = size >= 2 * huge_page;
   // Not a whole number of huge pages: the end would be memory that nobody asked for.
-  Piece piece{nullptr, round_up(std::max<std::size_t>(size, 1), line)};
-  if (posix_memalign(&piece.data, huge ? huge_page : line, piece.size) != 0) throw std::bad_alloc();
+  const std::size_t whole = round_up(std::max<std::size_t>(size, 1), line);
+  const Piece piece{core::take_aligned(huge ? huge_page : line, whole), whole};
+  if (!piece.data) throw std::bad_alloc();
 #if defined(__linux__)
   if (huge) madvise(piece.data, piece.size, MADV_HUGEPAGE);
 #endif
@@ -71,7 +73,7 @@ class Kept {
           return;
         } catch (const std::bad_alloc&) {
         }
-    std::free(piece.data);
+    core::release_aligned(piece.data);
   }
 
  private:
@@ -88,7 +90,7 @@ class Kept {
 
   void drop_oldest() {
     bytes_ -= pieces_.front().size;
-    std::free(pieces_.front().data);
+    core::release_aligned(pieces_.front().data);
     pieces_.erase(pieces_.begin());
   }
 

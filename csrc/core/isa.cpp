@@ -9,6 +9,10 @@
 
 #include "core/error.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace fastdl::core {
 namespace {
 
@@ -27,17 +31,40 @@ constexpr int rank(Isa level) {
   }
 }
 
+#if defined(__x86_64__)
+// __builtin_cpu_supports would need a library of Clang's that is not linked on Windows.
+struct Processor {
+  bool avx2 = false, avx512 = false;
+
+  Processor() {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return;
+    constexpr unsigned avx_and_saved = bit_AVX | bit_OSXSAVE;
+    if ((c & avx_and_saved) != avx_and_saved || !(c & bit_FMA)) return;
+    // Which registers the operating system saves: 6 are those of AVX, 0xe6 with those of AVX-512. Darwin saves the
+    // latter from their first use on, and does not tell before.
+    unsigned saved, above;
+    asm volatile("xgetbv" : "=a"(saved), "=d"(above) : "c"(0));
+    if ((saved & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
+    avx2 = b & bit_AVX2;
+    constexpr unsigned wide = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+#if defined(__APPLE__)
+    avx512 = avx2 && (b & wide) == wide;
+#else
+    avx512 = avx2 && (b & wide) == wide && (saved & 0xe6) == 0xe6;
+#endif
+  }
+};
+#endif
+
 bool runs_here([[maybe_unused]] Isa level) {
 #if defined(__x86_64__)
-  // These builtins also ask the operating system (XGETBV) whether it saves the wide registers.
-  __builtin_cpu_init();
+  static const Processor here;
 #if defined(FASTDL_HAVE_AVX2)
-  if (level == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (level == Isa::avx2) return here.avx2;
 #endif
 #if defined(FASTDL_HAVE_AVX512)
-  if (level == Isa::avx512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+  if (level == Isa::avx512) return here.avx512;
 #endif
 #endif
 #if defined(FASTDL_HAVE_NEON)

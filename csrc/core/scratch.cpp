@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <new>
 #include <vector>
+
+#include "core/aligned.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -29,7 +30,7 @@ struct Block {
 Block allocate(std::size_t size) {
   const std::size_t granule = size >= huge_page ? huge_page : page;
   size = round_up(size, granule);
-  auto* data = static_cast<char*>(std::aligned_alloc(granule, size));
+  auto* data = static_cast<char*>(take_aligned(granule, size));
   if (!data) throw std::bad_alloc();
 #if defined(__linux__)
   // Packed panels are walked with a stride of many pages: huge pages save the TLB misses.
@@ -47,7 +48,7 @@ struct Arena {
   ~Arena() { release_from(0); }
 
   void release_from(std::size_t first) {
-    for (std::size_t i = first; i < blocks.size(); ++i) std::free(blocks[i].data);
+    for (std::size_t i = first; i < blocks.size(); ++i) release_aligned(blocks[i].data);
     blocks.resize(first);
   }
 

@@ -204,12 +204,14 @@ class Pool {
 // Never destroyed: workers may still wait on it while the process exits.
 std::atomic<Pool*> the_pool{nullptr};
 
+#if !defined(_WIN32)
 // A forked child has the pool's memory but none of its threads: it starts over with a new one. The old one is leaked,
 // since its mutex may have been held by a thread that no longer exists.
 void start_over_after_fork() {
   the_pool.store(new Pool, std::memory_order_release);
   inside_task = false;
 }
+#endif
 
 Pool& pool() {
   static const bool once = [] {

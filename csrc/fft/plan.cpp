@@ -20,12 +20,12 @@ using Wide = long double;
 using Root = std::complex<Wide>;
 
 // exp(-2 pi i e / n), from an angle of at most pi/4.
-Root root(Index e, Index n) {
+Root root(Index e, Index n) {  // 0 <= e < n < 2^60
   constexpr Wide pi = 3.14159265358979323846264338327950288L;
-  const auto eighth = static_cast<int>(static_cast<__int128>(8) * e / n);
+  const auto eighth = static_cast<int>(8 * e / n);
   const Index from = eighth % 2 == 0 ? 0 : 1;
   // In units of 1/(8n) of a turn: the distance from the nearer multiple of a quarter.
-  const auto offset = static_cast<Index>(static_cast<__int128>(8) * e - static_cast<__int128>(eighth + from) * n);
+  const Index offset = 8 * e - (eighth + from) * n;
   const Wide angle = 2 * pi * static_cast<Wide>(offset) / (8 * static_cast<Wide>(n));
   const Wide c = std::cos(angle), s = std::sin(angle);
   switch ((eighth + from) / 2 % 4) {
@@ -144,9 +144,9 @@ struct Tables {
     inner = std::make_unique<SharedPlan<T>>(m);
     std::vector<Root> roots, response(static_cast<std::size_t>(m));
     for (Index e = 0; e < m; ++e) roots.push_back(root(e, m));
-    for (Index j = 0; j < n; ++j) {
-      // j^2 modulo 2n, as the chirp repeats
-      const Root chirp = root(static_cast<Index>(static_cast<__int128>(j) * j % (2 * n)), 2 * n);
+    Index square = 0;  // j^2 modulo 2n, as the chirp repeats
+    for (Index j = 0; j < n; square = (square + 2 * j + 1) % (2 * n), ++j) {
+      const Root chirp = root(square, 2 * n);
       put(numbers[0], chirp);
       response[static_cast<std::size_t>(j)] = std::conj(chirp);
       if (j > 0) response[static_cast<std::size_t>(m - j)] = std::conj(chirp);

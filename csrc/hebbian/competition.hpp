@@ -39,7 +39,8 @@ class Competition {
       bool finite;
       if (rule_.rank <= units_) {
         const Index other = ranked(fields_, units_, rule_.rank);
-        finite = learn(first, lr_[t]) & learn(other, T(-rule_.delta) * lr_[t]);
+        const bool one = learn(first, lr_[t]), two = learn(other, T(-rule_.delta) * lr_[t]);
+        finite = one && two;
       } else {
         finite = learn(first, lr_[t]);
       }

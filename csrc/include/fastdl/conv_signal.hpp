@@ -1,5 +1,5 @@
 // Convolution and correlation of real arrays in C++: typed, throwing wrappers over the C interface (fastdl.h, where
-// each contract is written).
+// each contract is written). Convolutions of networks have no wrapper: see throw_on_error in matrix.hpp.
 #pragma once
 
 #include <utility>

@@ -2,17 +2,26 @@
  *
  * Everything the library does is reached through these functions; the C++ headers beside this one and the Python
  * package are thin layers over them. Only plain C types cross the boundary, so the library and its user may be built by
- * different compilers.
+ * different compilers. In this order: errors and version, instruction sets, threads, Gram matrices, convolutions,
+ * convolution of arrays, Hebbian learning, groups, scattering. docs/embedding.md goes through it.
  *
  * Rules that hold for every function returning a status:
- *   - arguments are checked before any element is read or written; on an error nothing has been written;
+ *   - every function is there for float and double, with names ending in _f32 and _f64;
+ *   - arguments are checked before any element is read or written; on an error nothing has been written. That memory is
+ *     as large as it is said to be, and that outputs overlap nothing, cannot be checked;
  *   - fastdl_last_error() gives the message of this thread's last failed call: "[family.function] expected ..., got
  * ...";
+ *   - memory belongs to the caller, is aligned as its type is, and is not used after the call. What a function makes, a
+ *     plan or prepared filters, is ended by the function of the same name with _free;
  *   - strides count elements, may be zero or negative for inputs, and say where element (i, j) lies:
- *     data[i*row_stride + j*col_stride]. An output's elements must be distinct and overlap no input;
+ *     data[i*row_stride + j*col_stride]. An output's elements must be distinct and overlap no input, unless it is said
+ *     that it may be one;
  *   - an extent of zero is valid; its data pointer may be null;
  *   - functions may be called from any number of threads at once;
  *   - results do not depend on the number of threads, to the bit.
+ *
+ * Within a second number of the version, as 0.1.x, nothing that is declared here changes, and functions, structs and
+ * enumerators are only added: what was compiled with an earlier one goes on with a later one.
  */
 #ifndef FASTDL_FASTDL_H
 #define FASTDL_FASTDL_H
@@ -45,7 +54,8 @@ typedef enum fastdl_status {
   FASTDL_NOT_FINITE = 4        /* weights that were learnt became infinite or NaN; Python's FloatingPointError */
 } fastdl_status;
 
-/* The message of the last call on this thread that did not return FASTDL_OK; "" if there was none. */
+/* The message of the last call on this thread that did not return FASTDL_OK; "" if there was none. It stays until the
+ * next such call, and is cut at 511 characters. */
 FASTDL_API const char* fastdl_last_error(void);
 
 /* The version of the library that is loaded, to compare with FASTDL_VERSION of the headers. */
@@ -306,6 +316,7 @@ typedef struct fastdl_conv_shape {
   int64_t in[3], kernel[3], out[3];
   int64_t stride[3], lower[3], dilation[3]; /* lower: the padding before the first position */
 } fastdl_conv_shape;
+/* The padding after the last position follows from `out`. A padding below 0 leaves positions out. */
 
 /* What lies outside of x. REFLECT needs the padding, on both sides, to be smaller than the extent of x. */
 typedef enum fastdl_padding { FASTDL_ZEROS = 0, FASTDL_CIRCULAR, FASTDL_REFLECT, FASTDL_REPLICATE } fastdl_padding;
@@ -337,7 +348,7 @@ FASTDL_API fastdl_status fastdl_conv_f64(const fastdl_conv_shape* shape, fastdl_
 
 /* The same with filters that are made ready once: they keep a copy of the weights and, where Winograd's algorithm will
  * serve inputs of this shape, the transformed filters. Calls must have the same channels, kernel, stride and dilation;
- * batch, extents and padding may differ. */
+ * batch, extents and padding may differ. They do not change, and may be used from many threads at once. */
 typedef struct fastdl_conv_filters_f32 fastdl_conv_filters_f32;
 FASTDL_API fastdl_status fastdl_conv_prepare_f32(const fastdl_conv_shape* shape, fastdl_conv_algorithm algorithm,
                                                  const float* w, fastdl_conv_filters_f32** filters);
@@ -717,7 +728,8 @@ typedef struct fastdl_scattering_tree {
   const fastdl_scattering_group* group;
 } fastdl_scattering_tree;
 
-/* A transform made ready; it keeps nothing of the tree's memory. Made and used in one precision. */
+/* A transform made ready; it keeps nothing of the tree's memory, does not change, and may be used from many threads at
+ * once. Made and used in one precision. Freeing NULL does nothing. */
 typedef struct fastdl_scattering_plan_f32 fastdl_scattering_plan_f32;
 typedef struct fastdl_scattering_plan_f64 fastdl_scattering_plan_f64;
 FASTDL_API fastdl_status fastdl_scattering_plan_make_f32(const fastdl_scattering_tree* tree,

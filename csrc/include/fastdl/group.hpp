@@ -1,4 +1,6 @@
 // Group convolutions in C++: typed, throwing wrappers over the C interface (fastdl.h, where each contract is written).
+// Arrays are pointers, contiguous in the order of their axes: x (batch, channels, elements, rows, columns), or without
+// elements with lift; w (out, in, elements, rows, columns), likewise; results and gradients as in the formula there.
 #pragma once
 
 #include "fastdl/matrix.hpp"

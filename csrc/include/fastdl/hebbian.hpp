@@ -1,4 +1,5 @@
 // Hebbian learning in C++: typed, throwing wrappers over the C interface (fastdl.h, where each contract is written).
+// Weights are k units by d features, samples n by d, states and patterns one a row; out may be the weights themselves.
 #pragma once
 
 #include "fastdl/matrix.hpp"

@@ -1,4 +1,4 @@
-// The matrix view that the C++ functions take, and how their errors are thrown.
+// The matrix view that the C++ functions take, and how their errors are thrown. The other headers include it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct MatrixView {
   }
 };
 
-// std::invalid_argument, std::bad_alloc or std::runtime_error, with the library's message.
+// std::invalid_argument, std::bad_alloc or std::runtime_error, with the library's message. To be put around functions
+// of fastdl.h that have no wrapper.
 inline void throw_on_error(fastdl_status status) {
   switch (status) {
     case FASTDL_OK:

@@ -1,5 +1,5 @@
 // Scattering transforms in C++: owning, throwing wrappers over the C interface (fastdl.h, where each contract is
-// written).
+// written). Filters are the caller's: a tree is described by their spectra. Arrays are pointers, contiguous.
 #pragma once
 
 #include <utility>
