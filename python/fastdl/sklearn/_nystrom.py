@@ -66,7 +66,7 @@ def pivoted_cholesky(
     Notes
     -----
     A column is taken with a probability in proportion to what is left of the diagonal (Chen, Epperly, Tropp, Webber
-    2023: the error is near that of the best approximation of the rank). Proposals come in blocks, and are thinned by
+    2022: the error is near that of the best approximation of the rank). Proposals come in blocks, and are thinned by
     rejection such that the columns taken have the distribution they had one by one (Epperly, Tropp, Webber 2024).
     """
     n = operator.n
