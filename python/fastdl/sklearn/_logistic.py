@@ -16,6 +16,7 @@ from fastdl.sklearn._newton import Binary, Multinomial, fit, probabilities_of
 from fastdl.sklearn._nystrom import pivoted_cholesky
 from fastdl.sklearn._solver import Approach, warn
 from fastdl.sklearn._system import COUNT, DENSE, POSITIVE, generator, rank_of
+from fastdl.sklearn._values import values
 
 if TYPE_CHECKING:
     from fastdl._arrays import HostArray
@@ -51,7 +52,8 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
         The largest rank of the Nyström preconditioner. None means :math:`100 + 10 \sqrt n`, but at most 1000 over the
         number of functions, and 512 MB.
     tol : float, default 1e-6
-        The largest element of :math:`y - p - a / C` at which to stop.
+        The largest element of :math:`w (y - p) - a / C` at which to stop, with the weights w of samples, of which the
+        largest is taken as 1.
     max_iter : int, default 100
         The largest number of Newton's steps.
     random_state : int, numpy.random.RandomState or None, default 0
@@ -164,7 +166,9 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
             raise ValueError(f"Classifier can't train when only one class is present: {y[weights > 0][0]!r}")
         if self.solver not in SOLVERS:
             raise ValueError(f"[{where}] expected solver to be one of {', '.join(SOLVERS)}, got {self.solver!r}")
-        ridge = 1 / POSITIVE(where, "C", self.C, 0)
+        # Of weights and ridge only the ratio counts: with the largest weight 1 the tolerance has a meaning.
+        ridge = 1 / POSITIVE(where, "C", self.C, 0) / float(weights.max())
+        weights = weights / weights.max()
         tol, max_iter = POSITIVE(where, "tol", self.tol, 0), COUNT(where, "max_iter", self.max_iter, 0)
         intercept = flag(where, "fit_intercept", self.fit_intercept)
         check_progress(where, self.progress)
@@ -186,8 +190,8 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
             loss = Multinomial(np.eye(len(self.classes_))[numbers], weights)
         with Approach(where, self.progress) as told:
             found = fit(operator, factor, loss, ridge, intercept=intercept, tol=tol, max_iter=max_iter, told=told)
-        self.dual_coef_ = found.weights.astype(X.dtype)
-        self.intercept_ = found.intercept.astype(X.dtype)
+        self.dual_coef_ = found.weights
+        self.intercept_ = found.intercept
         self.X_fit_ = X
         self.n_iter_, self.n_products_, self.gradient_ = max(1, found.iterations), found.products, found.gradient
         if not found.converged:
@@ -210,7 +214,7 @@ class KernelLogisticRegression(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        scores = self._kernel.matvec(X, self.dual_coef_, self.X_fit_) + self.intercept_
+        scores = values(self._kernel, X, self.dual_coef_, self.X_fit_, 1.0) + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict_proba(self, X: Any) -> HostArray:

@@ -159,8 +159,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         signs = np.sign(found.vectors[np.abs(found.vectors).argmax(axis=0), np.arange(count)])
         vectors = found.vectors * np.where(signs == 0, 1, signs)
         # Eigenvalues at the level of rounding are none: their vectors are noise, and would be divided by their roots.
-        least = len(X) * float(np.finfo(X.dtype).eps) * max(float(found.values[0]), 0.0)
-        values = np.where(found.values > least, found.values, 0)
+        least = 1e-12 if X.dtype == np.float64 else 1e-6
+        values = np.where(found.values > least * found.values[0], found.values, 0)
         self.eigenvalues_ = values.astype(X.dtype)
         self.eigenvectors_ = vectors.astype(X.dtype)
         self.X_fit_ = X

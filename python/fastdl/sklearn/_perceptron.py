@@ -254,7 +254,7 @@ class _State:
 
     def _see(self, numbers: HostArray) -> None:
         samples, signs = self.X[numbers], self.signs[numbers]
-        scores = self._scores(samples)
+        scores = checked("sklearn.KernelPerceptron", "K", self._scores(samples))
         products: HostArray | None = None
         place = 0
         while True:
@@ -265,7 +265,7 @@ class _State:
             first = place + int(rows.argmax())
             step = np.where(wrong[first - place], signs[first], 0.0)
             if products is None:
-                products = self.kernel.gram(samples).astype(np.float64)
+                products = checked("sklearn.KernelPerceptron", "K", self.kernel.gram(samples).astype(np.float64))
             scores += products[:, first, None] * step
             self.weights[numbers[first]] += step
             self.late[numbers[first]] += (self.seen + first) * step

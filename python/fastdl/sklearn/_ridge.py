@@ -12,6 +12,7 @@ from fastdl._kernels import real
 from fastdl.sklearn._kernel import FLOATS, kernel_of
 from fastdl.sklearn._solver import largest
 from fastdl.sklearn._system import System
+from fastdl.sklearn._values import values
 
 if TYPE_CHECKING:
     from fastdl._arrays import HostArray
@@ -52,7 +53,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_targets)
-        The weights of the samples.
+        The weights of the samples, in float64.
     X_fit_ : array of shape (n_samples, n_features)
         The samples learnt from.
     n_iter_ : int
@@ -151,7 +152,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         system = System(self, self._kernel, X, self._ridge(targets.shape[1]), scale)
         solution = system.solve(targets)
         coefficients = solution.x if scale is None else scale[:, None] * solution.x
-        self.dual_coef_ = coefficients.astype(X.dtype).reshape(y.shape)
+        self.dual_coef_ = coefficients.reshape(y.shape)
+        self._size = largest(np.abs(y))
         self.X_fit_ = X
         self.n_iter_ = max(1, solution.iterations)
         self.residual_ = largest(solution.residuals)
@@ -181,4 +183,5 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self._kernel.matvec(X, self.dual_coef_, self.X_fit_)
+        found = values(self._kernel, X, self.dual_coef_, self.X_fit_, self._size)
+        return found.astype(np.result_type(X, self.X_fit_), copy=False)

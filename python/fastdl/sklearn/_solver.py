@@ -137,7 +137,7 @@ def _descend(
     patience: int,
     told: Callable[[float], object],
 ) -> tuple[HostArray, HostArray, int, bool]:
-    """Take steps until the residuals that the recurrence gives are within the tolerances; `r` is overwritten.
+    """Take steps until the residuals that the recurrence gives are within the tolerances.
 
     The coefficient is that of Polak and Ribière: unlike the usual one it does not trust products and preconditioner to
     be exact. After `patience` steps that made no residual smaller than it was before they end.

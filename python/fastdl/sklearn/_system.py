@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.linalg.lapack import dpocon
+from sklearn.utils import check_random_state
 
 from fastdl._kernels import integer, real
 from fastdl._progress import Report, check_progress
@@ -48,7 +49,7 @@ def generator(random_state: Any) -> Any:
     """Give random numbers from what scikit-learn takes as their source."""
     if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
         return np.random.default_rng(random_state)
-    return np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 class System:
@@ -141,6 +142,8 @@ class System:
                 told=told,
             )
         relative = solution.residuals / np.where(norms > 0, norms, 1)
+        if self.strict and not solution.definite and not solution.converged:
+            raise self._indefinite()
         if not solution.converged:
             reached = (
                 f"residual {largest(relative):.2g} of the target after {solution.iterations} steps, tol {self.tol:.2g}"
@@ -152,6 +155,9 @@ class System:
                 advice = "no step made it smaller; raise tol or alpha"
             warn(self.where, reached, advice)
         return solution._replace(x=solution.x * sizes, residuals=relative)
+
+    def _indefinite(self) -> np.linalg.LinAlgError:
+        return np.linalg.LinAlgError(f"[{self.where}] expected K + alpha to be positive definite; raise alpha")
 
     def _solve_directly(self, rhs: HostArray) -> Solution:
         x = np.empty_like(rhs)
@@ -193,8 +199,7 @@ class System:
                     raise np.linalg.LinAlgError
             except np.linalg.LinAlgError:
                 if self.strict:
-                    message = f"[{self.where}] expected K + alpha to be positive definite; raise alpha"
-                    raise np.linalg.LinAlgError(message) from None
+                    raise self._indefinite() from None
                 warnings.warn(
                     f"[{self.where}] K + alpha is singular to rounding: the least-squares solution is taken",
                     stacklevel=4,
