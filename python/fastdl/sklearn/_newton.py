@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 # Steps of conjugate gradients within one of Newton's: with fewer it would be a worse step, but still one.
 STEPS = 200
 
+# Newton's steps that do not halve the least gradient, before products in float64 take the place of those in float32;
+# four times as many before it is the end.
+PATIENCE = 8
+
 
 class Binary:
     """The logistic loss of one function, for targets 0 and 1 of shape (n, 1)."""
@@ -167,8 +171,10 @@ def fit(
     n, functions = loss.targets.shape
     a, b = np.zeros((n, functions)), np.zeros(functions)
     Ka = np.zeros((n, functions))
-    products = iteration = 0
-    exact = True
+    products = iteration = since = 0
+    least, first = np.inf, np.inf
+    exact, lost, product = True, False, operator.product
+    inexact = operator.K is None and operator.dtype != np.float64
     while True:
         pull = loss.look(Ka + b)
         g = pull - ridge * a
@@ -181,13 +187,25 @@ def fit(
         told(gradient / tol)
         if gradient <= tol or iteration == max_iter:
             break
-        step, shift, image, used = _step(operator, factor, loss, ridge, g, pull.sum(axis=0), intercept)
+        since = 0 if gradient <= 0.5 * least else since + 1
+        least, first = min(gradient, least), min(first, gradient) if iteration == 0 else first
+        if lost or since > (PATIENCE if inexact else 4 * PATIENCE):
+            if not inexact:
+                break
+            product, inexact, lost, since, least = operator.exact_product, False, False, 0, np.inf
+            if gradient > first:  # worse than nothing
+                a[:], b[:] = 0, 0
+            Ka, exact = product(a), True
+            products += 1
+            continue
+        step, shift, image, used = _step(product, factor, loss, ridge, g, pull.sum(axis=0), intercept)
         products += used
         change = image + shift
         linear, quadratic = ridge * float(np.sum(a * image)), ridge * float(np.sum(step * image))
         length = _length(loss, Ka + b, change, linear, quadratic, linear - float(np.sum(pull * change)))
-        if length == 0:
-            break
+        lost = length == 0
+        if lost:
+            continue
         a += length * step
         b += length * shift
         Ka += length * image
@@ -214,7 +232,7 @@ def _length(
 
 
 def _step(
-    operator: Operator,
+    product: Callable[[HostArray], HostArray],
     factor: HostArray,
     loss: Binary | Multinomial,
     ridge: float,
@@ -240,7 +258,7 @@ def _step(
     inner = np.linalg.pinv(G.T @ inverted, hermitian=True)
 
     def full(u: HostArray) -> HostArray:
-        return loss.gather(operator.product(loss.spread(u))) + ridge * u
+        return loss.gather(product(loss.spread(u))) + ridge * u
 
     def clear(column: HostArray) -> HostArray:
         return np.asarray(column - G @ (inverse @ column))
@@ -252,7 +270,7 @@ def _step(
         z = preconditioner.solve(column.reshape(shape)).reshape(-1, 1)
         return np.asarray(z - inverted @ (inner @ (G.T @ z)))
 
-    Kg = operator.product(g)
+    Kg = product(g)
     rhs = loss.gather(Kg)
     start = (inverse.T @ (intercepts @ total)).reshape(shape)
     moved = start.any()
@@ -266,7 +284,7 @@ def _step(
     )
     u = start + found.x.reshape(shape)
     step = (g - loss.spread(u)) / ridge
-    image = operator.product(step)
+    image = product(step)
     # λ G ε = (λ + RᵀKR) u - RᵀKg, with K R u = K g - λ K δ.
     shift = (inverse @ (u - loss.gather(image)).ravel()) @ intercepts
     return step, shift, image, found.iterations + (3 if moved else 2)
