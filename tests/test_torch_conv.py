@@ -389,6 +389,10 @@ class TestTransforms:
         wanted = torch.func.vmap(torch.func.grad(lambda w, x: loss(F.conv2d, F.max_pool2d, w, x)), (None, 0))(w, x)
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
 
+    def test_an_empty_batch_has_no_shape(self):
+        with pytest.raises(ValueError, match=r"\[torch.vmap\] expected a sample at least"):
+            torch.func.vmap(lambda x: ft.avg_pool2d(x, 2))(torch.ones(0, 1, 2, 4, 4))
+
     def test_jacobians(self, rng):
         x, w = draw(rng, (2, 2, 5, 5), (2, 2, 3, 3), grad=False)
         ours = lambda w: ft.conv2d(x, w, activation="sigmoid").sum((2, 3))  # noqa: E731

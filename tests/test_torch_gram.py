@@ -181,6 +181,50 @@ def test_diagonals_of_many_rows(rng):
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_pairs_off_the_diagonal_have_no_say(rng):
+    """A power of a negative product is NaN, and so is what has to do with a row that is."""
+    (X,) = draw(rng, (70, 3))
+    gamma = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    assert ft.polynomial(X, gamma=gamma, degree=2.5, coef0=0.0).isnan().any()
+    function = lambda X, gamma: ft.diag(X, "polynomial", gamma=gamma, degree=2.5, coef0=0.0)  # noqa: E731
+    found = torch.autograd.grad(function(X, gamma).sum(), (X, gamma))
+    wanted = torch.autograd.grad(((gamma * X.square().sum(1)) ** 2.5).sum(), (X, gamma))
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kernel", "params", "scale", "shift"), CASES, ids=str)
+def test_a_row_of_nan_spoils_no_other(kernel, params, scale, shift, rng):
+    (X,) = draw(rng, (5, 3), scale=scale, shift=shift)
+    Y = draw(rng, (2, 3), scale=scale, shift=shift)[0].detach()
+    spoilt = X.detach().clone()
+    spoilt[1] = math.nan
+    spoilt.requires_grad_()
+    others = [0, 2, 3, 4]
+    for function in (
+        lambda X: ft.diag(X, kernel, **numbers(params)),
+        lambda X: ft.distance(X, Y, kernel, **numbers(params)).sum(1),
+    ):
+        (found,), (wanted,) = (torch.autograd.grad(function(Z)[others].sum(), Z) for Z in (spoilt, X))
+        torch.testing.assert_close(found[others], wanted[others], rtol=1e-12, atol=1e-13)
+
+
+def test_under_autocast(rng):
+    """Gradients under autocast are those without it."""
+    for function, *shapes in (
+        (ft.softmax_matvec, (5, 3), (4, 3), (4, 2)),
+        (ft.permutation_layer, (2, 5, 3), (3, 4), (3, 4)),
+        (ft.empirical_ntk, (5, 3), (4, 3)),
+        (ft.empirical_ntk, (5, 3)),
+        (ft.feature_gram, (2, 3, 4, 4)),
+    ):
+        tensors = draw(rng, *shapes, dtype=torch.float32)
+        wanted = torch.autograd.grad(function(*tensors).square().sum(), tensors)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = torch.autograd.grad(function(*tensors).square().sum(), tensors)
+        for first, second in zip(found, wanted, strict=True):
+            assert torch.equal(first, second)
+
+
 class TestAttention:
     """softmax_matvec."""
 
@@ -383,15 +427,15 @@ class TestParameters:
             (ft.sinc, "omega"),
             (ft.ntk, "w_std"),
         ):
-            with pytest.raises(ValueError, match=rf"expected {name} without a gradient, which only gamma"):
+            with pytest.raises(ValueError, match=rf"expected {name} to be constant, .* that records gradients"):
                 function(X, **{name: one})
-        with pytest.raises(ValueError, match=r"\[gram.rbf\] expected gamma to be one number, got .* \(2,\)"):
+        with pytest.raises(ValueError, match=r"\[gram.rbf\] expected gamma to be one number .* \(2,\)"):
             ft.rbf(X, gamma=torch.ones(2, requires_grad=True))
         with pytest.raises(ValueError, match=r"\[gram.rbf\] expected gamma to be a number of at least 0"):
             ft.rbf(X, gamma=-one)
         with pytest.raises(ValueError, match=r"\[gram.matern\] expected length_scale of shape \(3,\)"):
             ft.matern(X, length_scale=torch.ones(2, requires_grad=True))
-        with pytest.raises(ValueError, match=r"\[gram.matern\] expected length_scale to be above 0"):
+        with pytest.raises(ValueError, match=r"\[gram.matern\] expected length_scale to be a number above 0"):
             ft.matern(X, length_scale=-one)
         with pytest.raises(TypeError, match=r"\[gram.gram\] expected parameters of rbf \(gamma\), got degree"):
             ft.gram(X, degree=2)
@@ -399,9 +443,90 @@ class TestParameters:
             ft.gram(X, kernel="gauss")
 
     def test_a_smoothness_without_a_closed_form(self, rng):
-        (X,) = draw(rng, (4, 3))
-        with pytest.raises(ValueError, match=r"expected nu of 0.5, 1.5, 2.5 or inf"):
-            ft.matern(X, nu=2.0).sum().backward()
+        X, v = draw(rng, (4, 3), (4,))
+        scale = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+        for where, function in (
+            ("matern", lambda: ft.matern(X, nu=2.0)),
+            ("matern", lambda: ft.matern(X.detach(), length_scale=scale, nu=2)),
+            ("diag", lambda: ft.diag(X, "matern", nu=0.7)),
+            ("distance", lambda: ft.distance(X.detach(), X, "matern", nu=torch.tensor(0.7))),
+            ("matvec", lambda: torch.func.grad(lambda X: ft.matvec(X, v, None, "matern", nu=2.0).sum())(X)),
+        ):
+            with pytest.raises(ValueError, match=rf"\[gram.{where}\] expected nu to be 0.5, 1.5, 2.5 or inf"):
+                function()
+        X = X.detach()
+        agree(torch.func.vmap(lambda X: ft.matern(X, nu=2.0))(X[None])[0], plain.matern(X, nu=2.0))
+        (slope,) = torch.autograd.grad(ft.matvec(X, v, None, "matern", nu=2.0).sum(), v)
+        agree(slope, plain.matern(X, nu=2.0).sum(0))
+
+    @pytest.mark.parametrize("nu", [0.5, 1.5])
+    @pytest.mark.parametrize("scale", [0.07, (0.07, 0.09, 0.03)], ids=str)
+    def test_length_scales_far_from_the_origin(self, scale, nu, rng):
+        """A length scale that has a gradient costs no digits of the differences."""
+        X, Y = draw(rng, (6, 3), (5, 3), scale=0.05, shift=1000, dtype=torch.float32)
+        weights = torch.from_numpy(rng.standard_normal((6, 5)))
+
+        def gradients(dtype):
+            X_, Y_, scale_ = (
+                torch.empty(z.shape, dtype=dtype).copy_(z.detach()).requires_grad_()
+                for z in (X, Y, torch.tensor(scale))
+            )
+            K = ft.matern(X_, Y_, length_scale=scale_, nu=nu)
+            return K.detach(), *torch.autograd.grad((K * weights.to(dtype)).sum(), (X_, Y_, scale_))
+
+        for found, wanted in zip(gradients(torch.float32), gradients(torch.float64), strict=True):
+            assert found.dtype == torch.float32
+            assert (found - wanted).abs().max() <= 2e-6 * wanted.abs().max()
+
+    def test_constants_within_transforms(self, rng):
+        (X,) = draw(rng, (4, 3), scale=0.4)
+        X = X.detach()
+        for name, params in (
+            ("sigmoid", {"coef0": 0.5, "gamma": 0.3}),
+            ("geometric", {"alpha": 0.5}),
+            ("matern", {"nu": 2.5, "length_scale": (0.5, 1.0, 2.0)}),
+        ):
+            outside = {key: torch.tensor(value, dtype=torch.float64) for key, value in params.items()}
+            wanted = torch.func.grad(lambda X, name=name, params=params: ft.gram(X, None, name, **params).sum())(X)
+
+            def inside(X, name=name, params=params):
+                made = {key: torch.tensor(value, dtype=torch.float64) for key, value in params.items()}
+                return ft.gram(X, None, name, **made).sum()
+
+            agree(torch.func.grad(lambda X, name=name, p=outside: ft.gram(X, None, name, **p).sum())(X), wanted)
+            agree(torch.func.grad(inside)(X), wanted)
+            agree(torch.func.vmap(torch.func.grad(inside))(X[None])[0], wanted)
+            agree(torch.func.vmap(inside)(X[None])[0], inside(X))
+        with pytest.raises(ValueError, match=r"expected coef0 to be constant, .* got a tensor that records gradients"):
+            torch.func.grad(lambda coef0: ft.sigmoid(X, coef0=coef0).sum())(torch.tensor(1.0))
+        with pytest.raises(ValueError, match=r"expected coef0 to be constant, .* got a tensor that vmap maps over"):
+            torch.func.vmap(lambda coef0: ft.sigmoid(X, coef0=coef0).sum())(torch.ones(2))
+
+    def test_mapped_over(self, rng):
+        X, V, values = (tensor.detach() for tensor in draw(rng, (4, 3), (4, 2), (5,)))
+        values = values.abs() + 0.1
+        for function in (
+            lambda value: ft.rbf(X, gamma=value),
+            lambda value: ft.matern(X, length_scale=value),
+            lambda value: ft.matern(X, length_scale=value * torch.arange(1.0, 4.0)),
+            lambda value: ft.softmax_matvec(X, X, V, value),
+        ):
+            agree(torch.func.vmap(function)(values), torch.stack([function(value) for value in values]))
+            slope = torch.func.grad(lambda value, function=function: function(value).sum())
+            agree(torch.func.vmap(slope)(values), torch.stack([slope(value) for value in values]))
+
+    @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of torch's own, as it sets up forward mode
+    def test_forward_mode_is_refused(self, rng):
+        X = draw(rng, (4, 3))[0].detach()
+        one = torch.tensor(0.5, dtype=torch.float64)
+        for function in (lambda gamma: ft.rbf(X, gamma=gamma), lambda scale: ft.softmax_matvec(X, X, X, scale)):
+            with pytest.raises((RuntimeError, NotImplementedError), match=r"jvp|forward"):
+                torch.func.jvp(function, (one,), (one,))
+            with (
+                torch.autograd.forward_ad.dual_level(),
+                pytest.raises((RuntimeError, NotImplementedError), match=r"jvp|forward"),
+            ):
+                function(torch.autograd.forward_ad.make_dual(one, one))
 
 
 class TestTypes:

@@ -139,6 +139,9 @@ def test_pool_where_there_is_no_gradient():
     x = torch.zeros(1, 1, 4, 1, 1, requires_grad=True)
     (slope,) = torch.autograd.grad(ft.pool(x, "l2").sum(), x)
     assert torch.equal(slope, torch.zeros_like(x))
+    (slope,) = torch.autograd.grad(ft.pool(x, "l2").sum(), x, create_graph=True)
+    (again,) = torch.autograd.grad(slope.sum(), x)
+    assert torch.equal(again, torch.zeros_like(x))
     (slope,) = torch.autograd.grad(ft.pool(x, "max").sum(), x)
     assert slope.flatten().tolist() == [1, 0, 0, 0]
 
@@ -193,6 +196,13 @@ def test_average(rng):
     for permutations in (SHIFTS, SHIFTS[1:3], np.array(SHIFTS), torch.tensor(SHIFTS)):
         assert torch.equal(ft.average(x, permutations), plain.average(x.detach(), permutations))
         assert gradcheck(lambda x, permutations=permutations: ft.average(x, permutations), (x,))
+    weights = draw(rng, (2, 4), grad=False)[0]
+    for function in (ft.average, lambda x, permutations: ft.invariant(x, permutations=permutations)[:, :1] * weights):
+        permutations = np.array(SHIFTS)
+        (wanted,) = torch.autograd.grad((function(x, permutations) * weights).sum(), x)
+        y = function(x, permutations)
+        permutations[1:] = permutations[0]  # which going back does not see
+        assert torch.equal(torch.autograd.grad((y * weights).sum(), x)[0], wanted)
     layer = torch.nn.Linear(4, 3, dtype=torch.float64)
     invariant = lambda x: ft.average(x, SHIFTS, lambda y: layer(y).tanh())  # noqa: E731
     assert gradcheck(invariant, (x,))

@@ -157,12 +157,15 @@ def test_activations_of_modules():
 def test_options_of_pooling_that_are_not_there():
     for make, name in (
         (lambda: ft.MaxPool2d(2, dilation=2), "dilation=1"),
+        (lambda: ft.MaxPool2d(2, dilation=(1, 2)), "dilation=1"),
         (lambda: ft.MaxPool1d(2, ceil_mode=True), "ceil_mode=False"),
         (lambda: ft.AvgPool2d(2, ceil_mode=True), "ceil_mode=False"),
         (lambda: ft.AvgPool3d(2, divisor_override=3), "divisor_override=None"),
     ):
         with pytest.raises(ValueError, match=rf"\[conv\.(max|avg)_pool.d\] expected {name}, the only one there is"):
             make()
+    x = torch.randn(1, 2, 5, 4)
+    assert torch.equal(ft.MaxPool2d(2, dilation=(1, 1))(x), ft.MaxPool2d(2)(x))
 
 
 @pytest.mark.parametrize(("make", "shape"), OURS, ids=lambda value: "" if isinstance(value, tuple) else repr(value()))

@@ -130,6 +130,18 @@ def test_forms_are_checked():
         S(torch.ones(4))
 
 
+def test_averaging_may_be_changed(rng):
+    x = draw(rng, 16)
+    S, wanted = ft.Scattering1D(2, 16), scattering.Scattering1D(2, 16, average=False, out_type="list")
+    S.average, S.out_type = False, "list"
+    for found, part in zip(S(x), wanted(x.detach()), strict=True):
+        assert torch.equal(found["coef"], part["coef"])
+    S, wanted = ft.Scattering1D(2, 16, T=0, out_type="list"), scattering.Scattering1D(2, 16, T=4)
+    S.average, S.T, S.out_type = True, 4, "array"
+    assert torch.equal(S(x), wanted(x.detach()))
+    assert gradcheck(S, (x,))
+
+
 @pytest.mark.parametrize("case", TRANSFORMS[::3], ids=str)
 def test_gradients_have_no_gradient(case, rng):
     S, _, shape = make(case)

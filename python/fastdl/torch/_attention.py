@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fastdl import gram as plain
-from fastdl.torch._functions import Function, call, check, once, recorded
+from fastdl.torch._functions import Function, call, check, differentiated, full_precision, mapped, once, recorded
 from fastdl.torch._gram import number_like
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ def _attention_gradients(
     exponents is P ∘ (G Vᵀ − Σ G ∘ P V), the sum being over a row.
     """
     for_Q, for_K, _, for_scale = needs
-    factor = 1 / math.sqrt(max(1, Q.shape[1])) if number is None else float(number)
+    if scale is not None:
+        factor = scale.item()
+    else:
+        factor = 1 / math.sqrt(max(1, Q.shape[1])) if number is None else float(number)
     flat = V.ndim == 1
     if flat:
         grad, result, V = grad[:, None], result[:, None], V[:, None]
@@ -65,7 +68,7 @@ def _attention_gradients(
 class _Attention(Function):
     @staticmethod
     def forward(Q: Tensor, K: Tensor, V: Tensor, scale: Tensor | None, number: float | None) -> Tensor:
-        return plain.softmax_matvec(Q, K, V, number)
+        return plain.softmax_matvec(Q, K, V, number if scale is None else scale.item())
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -73,6 +76,7 @@ class _Attention(Function):
         ctx.save_for_backward(output, *tensors)
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         compute = partial(_attention_gradients, number=ctx.number, needs=ctx.needs_input_grad[:4])
         return *once("gram.softmax_matvec", compute, grad, *ctx.saved_tensors), None
@@ -118,7 +122,10 @@ def softmax_matvec(Q: Tensor, K: Tensor, V: Tensor, scale: float | Tensor | None
         check(where, scale=scale)
         if scale.numel() != 1:
             raise ValueError(f"[{where}] expected scale to be one number, got a tensor of shape {tuple(scale.shape)}")
-        tensor, number = scale, scale.item()
+        if differentiated(scale) or mapped(scale):
+            tensor, number = scale, None
+        else:
+            number = scale.item()
     if not recorded(Q, K, V, tensor):
         return plain.softmax_matvec(Q, K, V, number)
     return call(_Attention, Q, K, V, tensor, number)

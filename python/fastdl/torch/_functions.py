@@ -7,6 +7,7 @@ through all of them.
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -15,18 +16,25 @@ from torch.autograd import forward_ad
 from fastdl._arrays import dtype_name, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
     Map = Callable[[Tensor], Tensor]
 
-# Not of torch's public interface. Without them everything works, and small calls take longer.
+# Not of torch's public interface. Without the first two small calls take longer; without the others every tensor is
+# followed within a transform of torch.func, also those that are constant there.
 try:
     from torch._functorch.utils import unwrap_dead_wrappers
 except ImportError:
     unwrap_dead_wrappers = None
 _transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+try:
+    from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
+except ImportError:
+    get_unwrapped = lambda tensor: tensor  # noqa: E731
+    is_functorch_wrapped_tensor = lambda tensor: False  # noqa: E731
+    is_batchedtensor = lambda tensor: _transforms_active()  # noqa: E731
 
 
 def check(where: str, optional: dict[str, object] | None = None, **arguments: object) -> None:
@@ -50,6 +58,29 @@ def recorded(*values: object) -> bool:
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
 
 
+def _layers(value: Tensor) -> Iterator[Tensor]:
+    """Give a tensor and what it is around within the transforms of `torch.func`, one layer for each of them."""
+    while _transforms_active() and is_functorch_wrapped_tensor(value):
+        yield value
+        value = get_unwrapped(value)
+    yield value
+
+
+def differentiated(value: object) -> bool:
+    """Tell whether a derivative with respect to this very tensor is recorded, by autograd or within `torch.func`."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    layers = list(_layers(value))
+    if torch.is_grad_enabled() and any(layer.requires_grad for layer in layers):
+        return True
+    return any(forward_ad.unpack_dual(layer).tangent is not None for layer in layers)
+
+
+def mapped(value: Tensor) -> bool:
+    """Tell whether `torch.func.vmap` maps over this very tensor."""
+    return any(is_batchedtensor(layer) for layer in _layers(value))
+
+
 def check_out(where: str, out: object) -> None:
     """Refuse `out` for a result that autograd has to know of, as torch does."""
     if out is not None:
@@ -71,6 +102,10 @@ class Function(torch.autograd.Function):
                 )
             )
 
+        if not info.batch_size:
+            raise ValueError(
+                "[torch.vmap] expected a sample at least, of which the shape of the result is known, got none"
+            )
         results = [sample(i) for i in range(info.batch_size)]
         if isinstance(results[0], tuple):
             return tuple(None if parts[0] is None else torch.stack(parts) for parts in zip(*results, strict=True)), 0
@@ -85,6 +120,17 @@ def call(function: type[Function], *arguments: Any) -> Any:
     if unwrap_dead_wrappers is None or _transforms_active() or torch.compiler.is_compiling():
         return function.apply(*arguments)
     return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(arguments))
+
+
+def full_precision(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a `backward` that multiplies matrices by torch do so in their own type, under `torch.autocast` too."""
+
+    @wraps(backward)
+    def run(ctx: Any, grad: Tensor) -> Any:
+        with torch.autocast(grad.device.type, enabled=False):
+            return backward(ctx, grad)
+
+    return run
 
 
 class _Linear(Function):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fastdl import gram as plain
 from fastdl._kernels import find
-from fastdl.torch._functions import Function, call, check, check_out, once, recorded
+from fastdl.torch._functions import Function, call, check, check_out, differentiated, mapped, once, recorded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,40 +20,69 @@ if TYPE_CHECKING:
     Gradients = tuple[Tensor | None, ...]
 
 # Rows of X whose Gram matrix is made for the gradients of its diagonal.
-_DIAGONAL_ROWS = 64
+_ROWS = 64
 
 
 class Kernel:
     """A kernel with those of its parameters that are numbers, and the gradients of what is made of it.
 
-    `gamma` is given apart where it has a gradient, as a tensor of one number.
+    The one parameter that has a gradient, `learnt`, is given apart, as a tensor.
     """
 
-    def __init__(self, name: str, parameters: dict[str, Any]) -> None:
-        self.name, self.parameters = name, parameters
+    def __init__(self, name: str, parameters: dict[str, Any], learnt: str | None = None) -> None:
+        self.name, self.parameters, self.learnt = name, parameters, learnt
 
-    def given(self, gamma: Tensor | None) -> dict[str, Any]:
+    def given(self, parameter: Tensor | None) -> dict[str, Any]:
         """Give all parameters as numbers."""
-        return self.parameters if gamma is None else {**self.parameters, "gamma": gamma.item()}
+        return self.parameters if parameter is None else {**self.parameters, str(self.learnt): numbers(parameter)}
 
-    def gradients(self, grad: Tensor, X: Tensor, Y: Tensor | None, gamma: Tensor | None) -> Gradients:
-        """Give the gradients of ⟨grad, K(X, Y)⟩ for X, Y and gamma."""
-        found = plain.gram_vjp(X, grad, Y, self.name, **self.given(gamma))
-        return found.X, found.Y, number_like(found.gamma, gamma)
+    def gradients(self, grad: Tensor, X: Tensor, Y: Tensor | None, parameter: Tensor | None) -> Gradients:
+        """Give the gradients of ⟨grad, K(X, Y)⟩ for X, Y and the parameter."""
+        found = plain.gram_vjp(X, grad, Y, self.name, **self.given(parameter))
+        return found.X, found.Y, self._slope(found, X, Y, parameter)
 
-    def diag_gradients(self, grad: Tensor, X: Tensor, gamma: Tensor | None) -> Gradients:
-        """Give the gradients of Σ grad_i k(x_i, x_i) for X and gamma: of small Gram matrices along the diagonal."""
-        parts, total = [X[:0]], 0.0
-        for rows, slopes in zip(X.split(_DIAGONAL_ROWS), grad.split(_DIAGONAL_ROWS), strict=True):
-            found = plain.gram_vjp(rows, torch.diag(slopes), None, self.name, **self.given(gamma))
-            parts.append(found.X)
-            total += found.gamma or 0.0
-        return torch.cat(parts), number_like(total, gamma)
+    def diag_gradients(self, grad: Tensor, X: Tensor, parameter: Tensor | None, rows: int = _ROWS) -> Gradients:
+        """Give the gradients of Σ grad_i k(x_i, x_i) for X and the parameter: of Gram matrices along the diagonal.
 
-    def matvec_gradients(self, grad: Tensor, X: Tensor, v: Tensor, Y: Tensor | None, gamma: Tensor | None) -> Gradients:
-        """Give the gradients of ⟨grad, K(X, Y) v⟩ for X, v, Y and gamma."""
-        found = plain.matvec_vjp(X, v, grad, Y, self.name, **self.given(gamma))
-        return found.X, found.v, found.Y, number_like(found.gamma, gamma)
+        Other pairs of their rows have a weight of 0. If that meets infinity or NaN, each row goes alone.
+        """
+        parts, total = [X[:0]], None if parameter is None else torch.zeros_like(parameter)
+        for samples, slopes in zip(X.split(rows), grad.split(rows), strict=True):
+            part, _, slope = self.gradients(torch.diag(slopes), samples, None, parameter)
+            if rows > 1 and not all(bool(found.isfinite().all()) for found in (part, slope) if found is not None):
+                part, slope = self.diag_gradients(slopes, samples, parameter, 1)
+            parts.append(part)
+            total = None if total is None else total + slope
+        return torch.cat(parts), total
+
+    def matvec_gradients(
+        self, grad: Tensor, X: Tensor, v: Tensor, Y: Tensor | None, parameter: Tensor | None
+    ) -> Gradients:
+        """Give the gradients of ⟨grad, K(X, Y) v⟩ for X, v, Y and the parameter."""
+        found = plain.matvec_vjp(X, v, grad, Y, self.name, **self.given(parameter))
+        return found.X, found.v, found.Y, self._slope(found, X, Y, parameter)
+
+    def _slope(self, found: Any, X: Tensor, Y: Tensor | None, parameter: Tensor | None) -> Tensor | None:
+        """Give the gradient for the parameter; for length scales ℓ by those for the samples.
+
+        As K is a function of (x − c)/ℓ and (y − c)/ℓ for any c, it is −Σ (x − c) ∂/∂x / ℓ − Σ (y − c) ∂/∂y / ℓ. With c
+        amid the samples, the terms are no larger than the distances.
+        """
+        if parameter is None or self.learnt == "gamma":
+            return number_like(found.gamma, parameter)
+        wide = X.to(torch.float64)
+        middle = wide.sum(0) / max(1, len(X))
+        total = ((wide - middle) * found.X).sum(0)
+        if Y is not None:
+            total = total + ((Y.to(torch.float64) - middle) * found.Y).sum(0)
+        if parameter.numel() == 1:
+            total = total.sum()
+        return (-total.reshape(parameter.shape) / parameter).to(parameter.dtype)
+
+
+def numbers(value: Tensor) -> Any:
+    """Give a tensor as a number, or as a list if it has several."""
+    return value.item() if value.numel() == 1 else value.tolist()
 
 
 def number_like(value: float | None, like: Tensor | None) -> Tensor | None:
@@ -68,64 +98,48 @@ def kernel_name(where: str, kernel: Any) -> str:
 
 
 def prepare(
-    where: str, kernel: Any, X: Tensor, Y: Tensor | None, params: dict[str, Any], *, rescale: bool = True
+    where: str, kernel: Any, X: Tensor, Y: Tensor | None, params: dict[str, Any]
 ) -> tuple[Kernel, Tensor, Tensor | None, Tensor | None]:
-    """Check samples and tell the parameters that are tensors from numbers: give the kernel, X, Y and gamma.
-
-    Length scales with a gradient become part of the samples, unless `rescale` is False and there are several.
-    """
+    """Check samples and parameters: give the kernel, X, Y and the parameter that is followed as a tensor."""
     check(where, {"Y": Y}, X=X)
     name = kernel_name(where, kernel)
     find(where, name).names(where, params)
     if Y is X:
         Y = None
-    gamma, numbers = None, {}
+    learnt, given = None, {}
     for parameter, value in params.items():
         if not isinstance(value, torch.Tensor):
-            numbers[parameter] = value
-        elif not recorded(value):
-            numbers[parameter] = value.item() if value.numel() == 1 else value.tolist()
-        elif parameter == "gamma":
-            check(where, gamma=value)
-            if value.numel() != 1:
+            given[parameter] = value
+        elif not (differentiated(value) or mapped(value)):
+            given[parameter] = numbers(value)
+        elif parameter in ("gamma", "length_scale"):  # which no kernel has both of
+            check(where, **{parameter: value})
+            if value.numel() != 1 and (parameter == "gamma" or where == "gram.invariant"):
                 raise ValueError(
-                    f"[{where}] expected gamma to be one number, got a tensor of shape {tuple(value.shape)}"
+                    f"[{where}] expected {parameter} to be one number where gradients are recorded, "
+                    f"got a tensor of shape {tuple(value.shape)}"
                 )
-            gamma = value
-        elif parameter == "length_scale":
-            check(where, length_scale=value)
-            scale = _scale(where, value, X, rescale)
-            X, Y = (None if samples is None else samples / scale.to(samples.dtype) for samples in (X, Y))
-            numbers[parameter] = 1.0
+            learnt = parameter
         else:
             raise ValueError(
-                f"[{where}] expected {parameter} without a gradient, which only gamma and length_scale have, "
-                "got a tensor that records gradients"
+                f"[{where}] expected {parameter} to be constant, as all but gamma and length_scale are, "
+                f"got a tensor that {'records gradients' if differentiated(value) else 'vmap maps over'}"
             )
-    return Kernel(name, numbers), X, Y, gamma
+    if name == "matern" and any(differentiated(value) for value in (X, Y, params.get("length_scale"))):
+        _check_nu(where, given.get("nu"))
+    return Kernel(name, given, learnt), X, Y, None if learnt is None else params[learnt]
 
 
-def _scale(where: str, scale: Tensor, X: Tensor, rescale: bool) -> Tensor:
-    if scale.numel() == 1:
-        scale = scale.reshape(())
-    elif not rescale:
-        raise ValueError(
-            f"[{where}] expected length_scale to be one number where gradients are recorded, "
-            f"got a tensor of shape {tuple(scale.shape)}"
-        )
-    elif X.ndim == 2 and scale.shape != X.shape[1:]:
-        raise ValueError(
-            f"[{where}] expected length_scale of shape ({X.shape[1]},) or a number, got {tuple(scale.shape)}"
-        )
-    if not bool(((scale > 0) & (scale < math.inf)).all()):
-        raise ValueError(f"[{where}] expected length_scale to be above 0 in every feature, got {scale.tolist()}")
-    return scale
+def _check_nu(where: str, nu: Any) -> None:
+    """Refuse what has no gradients here. What is no nu at all is left to the plain function."""
+    if isinstance(nu, Real) and not isinstance(nu, bool) and float(nu) > 0 and nu not in (0.5, 1.5, 2.5, math.inf):
+        raise ValueError(f"[{where}] expected nu to be 0.5, 1.5, 2.5 or inf where gradients are recorded, got {nu}")
 
 
 class _Gram(Function):
     @staticmethod
-    def forward(X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel, progress: Any) -> Tensor:
-        return plain.gram(X, Y, kernel.name, progress=progress, **kernel.given(gamma))
+    def forward(X: Tensor, Y: Tensor | None, parameter: Tensor | None, kernel: Kernel, progress: Any) -> Tensor:
+        return plain.gram(X, Y, kernel.name, progress=progress, **kernel.given(parameter))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -202,22 +216,22 @@ def matrix(
     progress: bool | Progress = False,
 ) -> Tensor:
     """Compute a Gram matrix under the name of a function."""
-    entry, X, Y, gamma = prepare(where, kernel, X, Y, params)
-    if not recorded(X, Y, gamma):
+    entry, X, Y, parameter = prepare(where, kernel, X, Y, params)
+    if not recorded(X, Y, parameter):
         return plain.gram(X, Y, entry.name, out=out, progress=progress, **entry.parameters)
     check_out(where, out)
-    return call(_Gram, X, Y, gamma, entry, progress)
+    return call(_Gram, X, Y, parameter, entry, progress)
 
 
 class _Diagonal(Function):
     @staticmethod
-    def forward(X: Tensor, gamma: Tensor | None, kernel: Kernel) -> Tensor:
-        return plain.diag(X, kernel.name, **kernel.given(gamma))
+    def forward(X: Tensor, parameter: Tensor | None, kernel: Kernel) -> Tensor:
+        return plain.diag(X, kernel.name, **kernel.given(parameter))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        X, gamma, ctx.kernel = inputs
-        ctx.save_for_backward(X, gamma)
+        X, parameter, ctx.kernel = inputs
+        ctx.save_for_backward(X, parameter)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
@@ -248,31 +262,31 @@ def diag(X: Tensor, kernel: Any = "rbf", **params: Any) -> Tensor:
     tensor([[2., 4.],
             [6., 8.]])
     """
-    entry, X, _, gamma = prepare("gram.diag", kernel, X, None, params)
-    if not recorded(X, gamma):
+    entry, X, _, parameter = prepare("gram.diag", kernel, X, None, params)
+    if not recorded(X, parameter):
         return plain.diag(X, entry.name, **entry.parameters)
-    return call(_Diagonal, X, gamma, entry)
+    return call(_Diagonal, X, parameter, entry)
 
 
 class _Product(Function):
     @staticmethod
-    def forward(X: Tensor, v: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel) -> Tensor:
-        return plain.matvec(X, v, Y, kernel.name, **kernel.given(gamma))
+    def forward(X: Tensor, v: Tensor, Y: Tensor | None, parameter: Tensor | None, kernel: Kernel) -> Tensor:
+        return plain.matvec(X, v, Y, kernel.name, **kernel.given(parameter))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        X, v, Y, gamma, ctx.kernel = inputs
+        X, v, Y, parameter, ctx.kernel = inputs
         for_X, _, for_Y, for_gamma = ctx.needs_input_grad[:4]
         ctx.for_v_alone = not (for_X or for_Y or for_gamma)
-        ctx.save_for_backward(X, None if ctx.for_v_alone else v, Y, gamma)
+        ctx.save_for_backward(X, None if ctx.for_v_alone else v, Y, parameter)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        X, v, Y, gamma = ctx.saved_tensors
+        X, v, Y, parameter = ctx.saved_tensors
         if ctx.for_v_alone:  # kernels are symmetric
             swapped = (X, grad, None) if Y is None else (Y, grad, X)
-            return None, call(_Product, *swapped, gamma, ctx.kernel), None, None, None
-        return *once("gram.matvec", ctx.kernel.matvec_gradients, grad, X, v, Y, gamma), None
+            return None, call(_Product, *swapped, parameter, ctx.kernel), None, None, None
+        return *once("gram.matvec", ctx.kernel.matvec_gradients, grad, X, v, Y, parameter), None
 
 
 def matvec(X: Tensor, v: Tensor, Y: Tensor | None = None, kernel: Any = "rbf", **params: Any) -> Tensor:
@@ -310,7 +324,7 @@ def matvec(X: Tensor, v: Tensor, Y: Tensor | None = None, kernel: Any = "rbf", *
     """
     where = "gram.matvec"
     check(where, v=v)
-    entry, X, Y, gamma = prepare(where, kernel, X, Y, params)
-    if not recorded(X, v, Y, gamma):
+    entry, X, Y, parameter = prepare(where, kernel, X, Y, params)
+    if not recorded(X, v, Y, parameter):
         return plain.matvec(X, v, Y, entry.name, **entry.parameters)
-    return call(_Product, X, v, Y, gamma, entry)
+    return call(_Product, X, v, Y, parameter, entry)

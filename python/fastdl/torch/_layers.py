@@ -228,7 +228,7 @@ class _Pool(nn.Module):
         super().__init__(*arguments, **options)
         for name, wanted in (("dilation", 1), ("ceil_mode", False), ("divisor_override", None)):
             found = getattr(self, name, wanted)
-            if found != wanted:
+            if any(value != wanted for value in (found if isinstance(found, (tuple, list)) else (found,))):
                 where = f"conv.{type(self)._function.__name__}"
                 raise ValueError(f"[{where}] expected {name}={wanted}, the only one there is, got {found}")
 

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from fastdl import group as plain
+from fastdl._arrays import library_of
 from fastdl._group_table import any_group, permutations_of
-from fastdl.torch._functions import Function, call, check, linear, once, recorded
+from fastdl.torch._functions import Function, call, check, full_precision, linear, once, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ class _Joined(Function):
             found = grad.new_zeros(ctx.shape).scatter(axis, x.max(axis, keepdim=True).indices, grad)
         elif ctx.mode == "l2":
             y = y.unsqueeze(axis)
-            found = x / torch.where(y == 0, 1, y) * grad  # where y is 0, x is too
+            found = torch.where(y == 0, 0, x / torch.where(y == 0, 1, y)) * grad  # not x / 1: its slope would be 1
         else:
             found = grad.expand(ctx.shape)
             if ctx.mode == "mean":
@@ -87,6 +88,7 @@ class _PermutationLayer(Function):
         ctx.save_for_backward(x if for_lam or for_gam else None, *((lam, gam) if for_x else (None, None)))
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         x, lam, gam = ctx.saved_tensors
         for_x, for_lam, for_gam = ctx.needs_input_grad
@@ -172,6 +174,8 @@ def average(x: Tensor, permutations: Any, function: Callable[[Tensor], Tensor] |
     where = "group.average"
     check(where, x=x)
     if function is None or not callable(function):
+        if recorded(x):  # going back reads them again
+            permutations = np.array(library_of(permutations).view(where, "permutations", permutations))
         there = partial(plain.average, permutations=permutations, function=function)
         return linear(x, there, partial(_average_back, permutations=permutations))
     if x.ndim < 1:

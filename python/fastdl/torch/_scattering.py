@@ -131,6 +131,7 @@ class _WithPaths(_Scattering):
         where = transform._forward.name
         out_type = choice(where, "out_type", self.out_type, OUT_TYPES)
         tree = transform._current()
+        transform.out_type = "array" if tree.averaged else "list"  # the forms are made here, of tensors
         parts: Any
         if tree.averaged:
             y = super().scattering(x)
@@ -190,7 +191,6 @@ class Scattering1D(_WithPaths):
         transform = scattering.Scattering1D(J, shape, Q, T, max_order, oversampling, out_type, normalization, **options)
         super().__init__(transform)
         self.out_type = out_type
-        transform.out_type = "array" if transform.average else "list"  # the forms are made here, of tensors
 
 
 class Scattering2D(_WithPaths):
@@ -231,7 +231,6 @@ class Scattering2D(_WithPaths):
         transform = scattering.Scattering2D(J, shape, L, max_order, pre_pad, out_type, backend=backend)
         super().__init__(transform)
         self.out_type = out_type
-        transform.out_type = "array"  # the forms are made here, of tensors
 
 
 class HarmonicScattering3D(_Scattering):

@@ -12,7 +12,7 @@ import torch
 from fastdl import gram as plain
 from fastdl._gram_invariant import is_group
 from fastdl._group_table import permutations_of
-from fastdl.torch._functions import Function, call, check, linear, once, recorded
+from fastdl.torch._functions import Function, call, check, full_precision, linear, once, recorded
 from fastdl.torch._gram import Kernel, prepare
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ def _add(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _distance_gradients(
-    grad: Tensor, result: Tensor, X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel
+    grad: Tensor, result: Tensor, X: Tensor, Y: Tensor | None, parameter: Tensor | None, kernel: Kernel
 ) -> tuple[Tensor | None, ...]:
     """Give the gradients of ⟨grad, k(x, x) + k(y, y) − 2 k(x, y)⟩, of which what was below 0 became 0."""
     grad = grad.masked_fill(result == 0, 0)
-    dX, dY, slope = kernel.gradients(-2 * grad, X, Y, gamma)
+    dX, dY, slope = kernel.gradients(-2 * grad, X, Y, parameter)
     if Y is None:
-        parts = [kernel.diag_gradients(grad.sum(0) + grad.sum(1), X, gamma)]
+        parts = [kernel.diag_gradients(grad.sum(0) + grad.sum(1), X, parameter)]
     else:
-        parts = [kernel.diag_gradients(grad.sum(1), X, gamma), kernel.diag_gradients(grad.sum(0), Y, gamma)]
+        parts = [kernel.diag_gradients(grad.sum(1), X, parameter), kernel.diag_gradients(grad.sum(0), Y, parameter)]
         dY = _add(dY, parts[1][0])
     for _, share in parts:
         slope = _add(slope, share)
@@ -41,8 +41,8 @@ def _distance_gradients(
 
 class _Distance(Function):
     @staticmethod
-    def forward(X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel) -> Tensor:
-        return plain.distance(X, Y, kernel.name, **kernel.given(gamma))
+    def forward(X: Tensor, Y: Tensor | None, parameter: Tensor | None, kernel: Kernel) -> Tensor:
+        return plain.distance(X, Y, kernel.name, **kernel.given(parameter))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -81,14 +81,14 @@ def distance(X: Tensor, Y: Tensor | None = None, kernel: Any = "rbf", **params: 
     tensor([[-8., -8.],
             [ 8.,  8.]])
     """
-    entry, X, Y, gamma = prepare("gram.distance", kernel, X, Y, params)
-    if not recorded(X, Y, gamma):
+    entry, X, Y, parameter = prepare("gram.distance", kernel, X, Y, params)
+    if not recorded(X, Y, parameter):
         return plain.distance(X, Y, entry.name, **entry.parameters)
-    return call(_Distance, X, Y, gamma, entry)
+    return call(_Distance, X, Y, parameter, entry)
 
 
 def _invariant_gradients(
-    grad: Tensor, X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel, orders: Any
+    grad: Tensor, X: Tensor, Y: Tensor | None, parameter: Tensor | None, kernel: Kernel, orders: Any
 ) -> tuple[Tensor | None, ...]:
     """Give the gradients of ⟨grad, Σ_g Σ_g' k(gx, g'y)⟩, of a group and a kernel alike on both by |G| Σ_g k(x, gy)."""
     other = X if Y is None else Y
@@ -99,7 +99,7 @@ def _invariant_gradients(
     dX, dY, slope = torch.zeros_like(X), torch.zeros_like(other), None
     for left in [torch.arange(X.shape[1], device=X.device)] if short else columns:
         for right in columns:
-            found = kernel.gradients(grad, X[:, left], other[:, right], gamma)
+            found = kernel.gradients(grad, X[:, left], other[:, right], parameter)
             dX[:, left] += found[0]
             dY[:, right] += found[1]
             slope = _add(slope, found[2])
@@ -110,8 +110,8 @@ def _invariant_gradients(
 
 class _Invariant(Function):
     @staticmethod
-    def forward(X: Tensor, Y: Tensor | None, gamma: Tensor | None, kernel: Kernel, orders: Any) -> Tensor:
-        return plain.invariant(X, Y, permutations=orders, kernel=kernel.name, **kernel.given(gamma))
+    def forward(X: Tensor, Y: Tensor | None, parameter: Tensor | None, kernel: Kernel, orders: Any) -> Tensor:
+        return plain.invariant(X, Y, permutations=orders, kernel=kernel.name, **kernel.given(parameter))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -153,10 +153,10 @@ def invariant(X: Tensor, Y: Tensor | None = None, *, permutations: Any, kernel: 
     tensor([[36., 36., 36.]])
     """
     where = "gram.invariant"
-    entry, X, Y, gamma = prepare(where, kernel, X, Y, params, rescale=False)
-    if not recorded(X, Y, gamma):
+    entry, X, Y, parameter = prepare(where, kernel, X, Y, params)
+    if not recorded(X, Y, parameter):
         return plain.invariant(X, Y, permutations=permutations, kernel=entry.name, **entry.parameters)
-    return call(_Invariant, X, Y, gamma, entry, permutations_of(where, "permutations", permutations))
+    return call(_Invariant, X, Y, parameter, entry, permutations_of(where, "permutations", permutations).copy())
 
 
 def center(K: Tensor) -> Tensor:
@@ -279,6 +279,7 @@ class _FeatureGram(Function):
         ctx.save_for_backward(x)
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         (x,) = ctx.saved_tensors
         maps = x.flatten(2)
@@ -324,6 +325,7 @@ class _EmpiricalNtk(Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         J1, J2 = ctx.saved_tensors
         first = J1.flatten(1).to(grad.dtype)
