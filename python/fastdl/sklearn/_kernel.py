@@ -76,8 +76,8 @@ def kernel_parameters(estimator: Any, n_features: int) -> tuple[str, dict[str, A
         if name in entry.defaults and getattr(estimator, name) is not None
     }
     parameters.update(entry.names(where, given or {}))
-    entry.named(where, n_features, parameters)
-    return entry.name, parameters
+    # As checked, with copies of what the caller could change.
+    return entry.name, entry.named(where, n_features, parameters)
 
 
 def kernel_of(estimator: Any) -> Kernel:
@@ -87,6 +87,12 @@ def kernel_of(estimator: Any) -> Kernel:
     """
     n_features = estimator.n_features_in_
     if hasattr(estimator.kernel, "kernel_for"):
+        for name in ("gamma", "kernel_params"):
+            if getattr(estimator, name, None) is not None:
+                raise ValueError(
+                    f"[sklearn.{type(estimator).__name__}] expected {name} in the kernel itself, "
+                    f"got one beside {type(estimator.kernel).__name__}: set kernel__{name}"
+                )
         return estimator.kernel.kernel_for(n_features)  # type: ignore[no-any-return]
     return NamedKernel(*kernel_parameters(estimator, n_features))
 
