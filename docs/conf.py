@@ -45,7 +45,7 @@ napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"
 
 # Where an extra is not installed its pages are made all the same, from the docstrings alone.
-autodoc_mock_imports = [name for name in ("dask", "sklearn", "torch") if find_spec(name) is None]
+autodoc_mock_imports = [name for name in ("dask", "scipy", "sklearn", "torch") if find_spec(name) is None]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
