@@ -208,21 +208,25 @@ def test_a_row_of_nan_spoils_no_other(kernel, params, scale, shift, rng):
         torch.testing.assert_close(found[others], wanted[others], rtol=1e-12, atol=1e-13)
 
 
-def test_under_autocast(rng):
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("softmax_matvec", [(5, 3), (4, 3), (4, 2)]),
+        ("permutation_layer", [(2, 5, 3), (3, 4), (3, 4)]),
+        ("empirical_ntk", [(5, 3), (4, 3)]),
+        ("empirical_ntk", [(5, 3)]),
+        ("feature_gram", [(2, 3, 4, 4)]),
+    ],
+    ids=str,
+)
+def test_under_autocast(name, shapes, rng):
     """Gradients under autocast are those without it."""
-    for function, *shapes in (
-        (ft.softmax_matvec, (5, 3), (4, 3), (4, 2)),
-        (ft.permutation_layer, (2, 5, 3), (3, 4), (3, 4)),
-        (ft.empirical_ntk, (5, 3), (4, 3)),
-        (ft.empirical_ntk, (5, 3)),
-        (ft.feature_gram, (2, 3, 4, 4)),
-    ):
-        tensors = draw(rng, *shapes, dtype=torch.float32)
-        wanted = torch.autograd.grad(function(*tensors).square().sum(), tensors)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = torch.autograd.grad(function(*tensors).square().sum(), tensors)
-        for first, second in zip(found, wanted, strict=True):
-            assert torch.equal(first, second)
+    function, tensors = getattr(ft, name), draw(rng, *shapes, dtype=torch.float32)
+    wanted = torch.autograd.grad(function(*tensors).square().sum(), tensors)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = torch.autograd.grad(function(*tensors).square().sum(), tensors)
+    for first, second in zip(found, wanted, strict=True):
+        assert torch.equal(first, second)
 
 
 class TestAttention:

@@ -156,7 +156,7 @@ def invariant(X: Tensor, Y: Tensor | None = None, *, permutations: Any, kernel: 
     entry, X, Y, parameter = prepare(where, kernel, X, Y, params)
     if not recorded(X, Y, parameter):
         return plain.invariant(X, Y, permutations=permutations, kernel=entry.name, **entry.parameters)
-    return call(_Invariant, X, Y, parameter, entry, permutations_of(where, "permutations", permutations).copy())
+    return call(_Invariant, X, Y, parameter, entry, permutations_of(where, "permutations", permutations))
 
 
 def center(K: Tensor) -> Tensor:
