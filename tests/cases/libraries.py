@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -384,3 +385,9 @@ def leaves(result: Any) -> Iterator[Any]:
             yield from leaves(part)
     elif result is not None and type(result) not in (int, float):
         yield result
+
+
+# Its Bessel functions are SciPy's.
+if find_spec("scipy") is None:
+    del CASES["gram.matern of any nu"], WITH_OUT["gram.matern of any nu"]
+    WITHOUT_KERNEL.discard("gram.matern of any nu")
