@@ -5,6 +5,11 @@
 //   avx512, neon (32 registers): 6 x 4 vectors: 24 accumulators, 10 loads for 24 multiply-adds
 //   avx2, sse2   (16 registers): 6 x 2 vectors: 12 accumulators, 8 loads for 12 multiply-adds
 //
+// Matrix tiles (AMX) were tried for float32, as three parts of bfloat16 and six products of parts: errors four times
+// smaller, up to 1.8 times the rate of AVX-512 in single tiles. But the processor throttles them, within tenths of a
+// second, to 0.4 to 1 of that (Emerald Rapids, two cores of a shared machine): whole products by a first version of the
+// kernel, 215 GF/s in single tiles, took as long as multiply-adds; by a better one, 275, they were not timed in quiet.
+//
 // The order of the loops (engine.hpp) keeps a packed part of B, depth x columns, in L2 and one packed panel of A, 6
 // rows x depth, in L1; the tiles of a row panel follow each other along the columns.
 #pragma once
@@ -36,8 +41,10 @@ struct Shape {
 
   // How far one pass goes in k, at most: the sum over k is taken in such stretches, balanced, and depends on nothing
   // but K. That makes a result the same to the bit for every partition of rows and columns. (Zen 3: 3072 bytes serve
-  // 2048 cubed equally well; 4096 x 512, symmetric, gains 4% from being one pass.)
-  static constexpr int max_depth = 2048 / static_cast<int>(sizeof(T));
+  // 2048 cubed equally well; 4096 x 512, symmetric, gains 4% from being one pass. Emerald Rapids, float64: 4096 bytes
+  // gain 3% there and 1% on 1024 cubed.)
+  static constexpr int max_depth =
+      (simd::vector_bytes == 64 && sizeof(T) == 8 ? 4096 : 2048) / static_cast<int>(sizeof(T));
 
   // Rows finished before a symmetric result is mirrored: whole panels, and whole cache lines of the mirrored rows.
   static constexpr int group_rows = 48;

@@ -21,7 +21,7 @@
 #endif
 
 #ifndef FASTDL_LEVEL
-#error "compile this body through fastdl_add_isa_sources()"
+#error "compile this body through fastdl_add_level()"
 #endif
 
 #define FASTDL_INLINE inline __attribute__((always_inline))
