@@ -454,5 +454,8 @@ print((np.frombuffer(Room(11_400_000), np.uint8) == 7).all())
 
 def test_a_result_that_cannot_be_had(native):
     tall = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 26, 1), (0, 0))
+    endless = np.broadcast_to(np.float32(1), (2**40, 1))
+    with pytest.raises(MemoryError, match=r"unable to allocate \d+ bytes for a result of shape \(1099511627776, "):
+        fastdl.gram.linear(endless)
     with pytest.raises(MemoryError, match=r"unable to allocate \d+ bytes for a result of shape \(67108864, "):
         fastdl.gram.linear(tall)

@@ -13,6 +13,23 @@ class Ragged:
     """An object NumPy can make nothing of."""
 
 
+class Elsewhere:
+    """An array that lies where NumPy cannot reach it."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("on another device")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+class Broken:
+    """An array of a library that fails."""
+
+    def __array__(self, *arguments, **options):
+        raise RuntimeError("no more")
+
+
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
@@ -26,6 +43,8 @@ class Ragged:
         ((ok, np.ones((3, 2, 1))), ValueError, r"expected Y of shape \(m, 3\), got \(3, 2, 1\)"),
         ((ok, np.ones((0, 4))), ValueError, r"expected Y of shape \(m, 3\), got \(0, 4\)"),
         (([[1, 2], [3]],), ValueError, r"expected X to be a rectangular array of numbers, got list"),
+        ((Elsewhere(),), TypeError, r"expected X to be .* of numbers, got test_errors.Elsewhere: on another device"),
+        ((ok, Broken()), RuntimeError, r"expected Y to be .* of numbers, got test_errors.Broken: no more"),
         ((None,), TypeError, r"expected X to be an array, got None"),
         ((None, ok), TypeError, r"expected X to be an array, got None"),
         (("text",), TypeError, r"expected X of dtype float32, float64, integer or bool, got str"),

@@ -69,12 +69,13 @@ class Library:
         """Give the host view of `array`: no copy unless its library demands one."""
         if isinstance(array, ndarray) and type(array) is not ndarray and np.ma.is_masked(array):
             raise TypeError(f"[{operation}] expected {name} without masked elements, got a masked array")
-        if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
-            return np.from_dlpack(array)
         try:
+            if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
+                return np.from_dlpack(array)
             return np.asarray(array)
-        except (TypeError, ValueError) as error:
-            sort = TypeError if isinstance(error, TypeError) else ValueError
+        except (TypeError, ValueError, BufferError, RuntimeError) as error:
+            # A library that cannot hand its array over says so in many ways.
+            sort = next((known for known in (ValueError, RuntimeError) if isinstance(error, known)), TypeError)
             raise sort(
                 f"[{operation}] expected {name} to be a rectangular array of numbers, got {kind(array)}: {error}"
             ) from error

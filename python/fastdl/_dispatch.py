@@ -72,9 +72,11 @@ _LARGE = 1 << 16
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
     """Make room for a result."""
     size = math.prod(shape) * dtype.itemsize
-    if core is None or size < _LARGE or size > sys.maxsize:
-        return np.empty(shape, dtype)
     try:
+        if size > sys.maxsize:
+            raise MemoryError
+        if core is None or size < _LARGE:
+            return np.empty(shape, dtype)
         return ndarray(shape, dtype, core.Room(size))
     except MemoryError:
         raise MemoryError(f"unable to allocate {size} bytes for a result of shape {shape} and dtype {dtype}") from None
