@@ -304,10 +304,17 @@ class TestCommand:
         capsys.readouterr()
 
 
+# Their examples show folders that an install without compiled kernels does not have.
+COMPILED_ONLY = {"fastdl._config.get_include", "fastdl._config.get_cmake_dir"}
+
+
 @pytest.mark.parametrize("module", ["fastdl.gram", "fastdl._config", "fastdl._dispatch"])
 def test_examples_in_the_docstrings(module):
-    tried = doctest.testmod(importlib.import_module(module))
-    assert tried.attempted and not tried.failed
+    runner = doctest.DocTestRunner()
+    for examples in doctest.DocTestFinder().find(importlib.import_module(module)):
+        if _dispatch.core is not None or examples.name not in COMPILED_ONLY:
+            runner.run(examples)
+    assert runner.tries and not runner.failures
 
 
 def test_every_public_function_is_everywhere():

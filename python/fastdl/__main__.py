@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--includes", action="store_true", help="print the compiler flag for the headers")
     parser.add_argument("--cmakedir", action="store_true", help="print the folder of fastdlConfig.cmake")
     commands = parser.add_subparsers(dest="command", metavar="{selftest,bench}")
-    commands.add_parser("selftest", help="check every function on every backend of this machine")
+    commands.add_parser("selftest", help="check functions of every family on every backend of this machine")
     commands.add_parser("bench", help="run the benchmarks of a source checkout; further arguments go to them")
     options, rest = parser.parse_known_args(arguments)
     if rest and options.command != "bench":

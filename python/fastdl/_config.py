@@ -124,6 +124,13 @@ def get_include() -> str:
     ------
     RuntimeError
         If the compiled parts are not installed.
+
+    Examples
+    --------
+    >>> import os
+    >>> import fastdl
+    >>> os.path.isfile(os.path.join(fastdl.get_include(), "fastdl", "fastdl.h"))
+    True
     """
     return _folder("get_include", "include")
 
@@ -139,6 +146,13 @@ def get_cmake_dir() -> str:
     ------
     RuntimeError
         If the compiled parts are not installed.
+
+    Examples
+    --------
+    >>> import os
+    >>> import fastdl
+    >>> os.path.isfile(os.path.join(fastdl.get_cmake_dir(), "fastdlConfig.cmake"))
+    True
     """
     return _folder("get_cmake_dir", "lib", "cmake", "fastdl")
 

@@ -1,4 +1,4 @@
-"""A quick check of an installation: every function, on every instruction set and backend, against float64 NumPy."""
+"""A quick check of an installation: every family, on every instruction set and backend, against float64 NumPy."""
 
 from __future__ import annotations
 
