@@ -223,7 +223,9 @@ class TestOrbits:
         for _ in range(300):
             W = W - 1e-3 * gradient
             value, gradient = group.orbit_regularizer(W, 2.0)
-        assert 0 <= value < 0.2 * start
+        # An orbit found exactly has 0, but for the rounding of n^4 terms whose sizes add up to 2 n^3 (n - 1).
+        rounding = 4**4 * np.finfo(np.float64).eps * (2 * 4**3 * 3)
+        assert -rounding <= value < 0.2 * start
 
 
 class TestSets:

@@ -657,7 +657,7 @@ def test_gradients_of_every_sample(function, rng):
     (X,) = draw(rng, (3, 4, 3))
     found = torch.func.vmap(torch.func.grad(function))(X.detach())
     (wanted,) = torch.autograd.grad(sum(function(part) for part in X), X)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-14)
+    torch.testing.assert_close(found, wanted, rtol=1e-14, atol=1e-14)  # some are near 100, of which an ulp is more
 
 
 # Megabytes by which the largest memory of a process grows in forward and backward.

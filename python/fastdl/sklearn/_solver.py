@@ -83,7 +83,8 @@ def conjugate_gradients(
 
     To begin again from residuals that are computed anew is iterative refinement. Once that makes them no smaller with
     `apply` alone, `exact` computes the residuals: steps in float32 then reach any tolerance, as long as each of them
-    wins something. Where they do not, or the matrix is not positive definite in float32, `exact` takes the steps too.
+    wins something. Where they win too little, or the matrix is not positive definite in float32, `exact` takes the
+    steps too.
     """
     x = np.zeros_like(rhs)
     rest = rhs.copy()
@@ -96,13 +97,15 @@ def conjugate_gradients(
         walk, look = stages[0]
         before = norms[columns]
         goals = np.maximum(tolerances[columns], reach * before)
-        budget = max_iter - iterations
+        # What is not exact leaves half of the steps to what comes after it.
+        budget = max_iter - iterations if len(stages) == 1 else (max_iter - iterations + 1) // 2
         patience = budget if len(stages) == 1 else PATIENCE
-        change, after, steps, definite = _descend(
+        change, said, steps, definite = _descend(
             walk, precondition, rest[:, columns], goals, columns, budget, patience, told
         )
         iterations += steps
         trial = x[:, columns] + change
+        after = said
         if verify:
             change = rhs[:, columns] - look(trial, columns)
             after = np.linalg.norm(change, axis=0)
@@ -113,6 +116,9 @@ def conjugate_gradients(
         if not verify:
             break
         stuck = (after > tolerances[columns]) & (after > 0.5 * before)
+        if len(stages) > 1:
+            # Nor is it worth while where less than half of the digits that the recurrence won are really there.
+            stuck |= (after > tolerances[columns]) & (after > np.sqrt(before * said))
         if not stuck.any() and definite:
             columns = columns[after > tolerances[columns]]
             continue
