@@ -107,7 +107,8 @@ def blas() -> dict:
 
 def versions() -> dict:
     """Versions of the language and of every library that takes part."""
-    names = ("numpy", "torch", "scikit-learn", "pykeops", "scipy", "threadpoolctl", "pytest-benchmark")
+    rivals = ("torch", "scikit-learn", "pykeops", "kymatio", "e2cnn", "scipy")
+    names = ("numpy", "array-api-compat", *rivals, "threadpoolctl", "pytest-benchmark")
     here = {name: _version(name) for name in names}
     elsewhere = {name: foreign.version(name) for name in foreign.INTERPRETERS}
     return {"python": platform.python_version(), **here, **elsewhere, "blas": blas()}

@@ -12,7 +12,7 @@ OURS, REFERENCE, PYTHON = "fastdl", "reference", "python"
 NOT_RIVALS = (OURS, REFERENCE, PYTHON)
 
 # Whose versions a reader wants to know.
-LIBRARIES = ("numpy", "scipy", "torch", "scikit-learn", "pykeops", "neural-tangents")
+LIBRARIES = ("numpy", "scipy", "torch", "scikit-learn", "pykeops", "kymatio", "e2cnn", "neural-tangents")
 
 # Families whose table is of GF/s by instruction set and threads; all others have one of times.
 RATE_FAMILIES = ("engine",)
@@ -31,6 +31,9 @@ COLORS = {
     "sklearn": "tab:green",
     "keops": "tab:purple",
     "neural-tangents": "tab:brown",
+    "kymatio torch": "tab:pink",
+    "kymatio numpy": "tab:olive",
+    "e2cnn": "navy",
 }
 
 
