@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_BUILD_TESTS=ON -C build-dir=build/cpp -C "build.targets=_core;fastdl"
 SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
+# A process a core; what measures time comes after, by itself.
+TOGETHER := -n auto --dist worksteal -m "not alone"
 
-.PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-cuda test-aarch64 test-avx512 \
+.PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-math test-cuda test-aarch64 test-avx512 \
   test-no-native test-freethreaded lint format asan clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -84,7 +86,11 @@ test-cpp: build ## the C++ tests, every instruction set of this machine
 test-python: build
 	@# Without the extension its tests skip, which must not pass unseen.
 	$(BIN)/python -W error -c "import fastdl; assert fastdl.show_config('dicts')['native']"
-	$(PYTEST) $(ARGS)
+	@# Chosen tests run as they are: among them may be none of one of the two sorts, which pytest takes for a failure.
+	$(if $(ARGS),$(PYTEST) $(ARGS),$(PYTEST) $(TOGETHER) && $(PYTEST) -m alone)
+
+test-math: build ## exp, tanh and the others for every float32 there is: half an hour or more
+	$(BIN)/cmake --build build/cpp --target test_math && build/cpp/tests/cpp/test_math --exhaustive
 
 test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under qemu-user
 	@{ command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64-static; } >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
@@ -98,7 +104,7 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
 
-STATIC_TESTS := test_core test_engine test_math test_gram test_cntk test_statistics test_group test_hebbian test_conv test_scattering \
+STATIC_TESTS := test_core test_engine test_math test_fft test_gram test_cntk test_statistics test_group test_hebbian test_conv test_scattering \
   test_signal
 test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the processor has them, else in a full emulator
 	$(BIN)/cmake -S . -B build/static -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUILD_SHARED_LIBS=OFF \
@@ -115,12 +121,14 @@ test-cuda: build ## the CUDA kernels: emulated, and as nvcc compiles them (FASTD
 
 test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
 	rm -rf build/no-native && $(PYTHON) -m venv build/no-native
-	FASTDL_NO_NATIVE=1 build/no-native/bin/python -m pip install -q --disable-pip-version-check . pytest pytest-timeout array-api-strict hypothesis
-	build/no-native/bin/python -m pytest -q -p no:cacheprovider tests
+	FASTDL_NO_NATIVE=1 build/no-native/bin/python -m pip install -q --disable-pip-version-check . pytest pytest-timeout pytest-xdist array-api-strict hypothesis
+	build/no-native/bin/python -m pytest -q -p no:cacheprovider $(TOGETHER) tests
+	build/no-native/bin/python -m pytest -q -p no:cacheprovider -m alone tests
 
-asan: build ## C++ tests and the Python suite under the address and undefined-behaviour sanitizers
+# -O1: it is compiled to be checked, not to be fast.
+asan: build ## the C++ tests and the main Python tests under the address and undefined-behaviour sanitizers
 	$(BIN)/cmake -S . -B build/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_SANITIZE=address,undefined \
-	  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) -DCMAKE_INSTALL_PREFIX=$(abspath build/asan/stage/fastdl)
 	$(BIN)/cmake --build build/asan
 	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/asan --output-on-failure
@@ -143,4 +151,4 @@ format: build ## rewrite the sources as lint wants them
 	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs $(BIN)/clang-format -i
 
 clean: ## remove everything that was built, and the environment
-	rm -rf build dist $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build dist $(VENV) .benchmarks .mypy_cache .ruff_cache .pytest_cache

@@ -15,6 +15,8 @@ import pytest
 for module in ("matplotlib", "pytest_benchmark", "threadpoolctl", "tqdm"):
     pytest.importorskip(module)
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 if not BENCH.is_dir():

@@ -16,6 +16,8 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("fastdl.dask._gram")  # with which there is fastdl.dask
 
+pytestmark = pytest.mark.alone
+
 PATIENCE = 60  # seconds for anything that a cluster of two idle workers does in one
 
 

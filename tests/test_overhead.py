@@ -5,8 +5,11 @@ import sys
 import timeit
 
 import numpy as np
+import pytest
 
 import fastdl
+
+pytestmark = pytest.mark.alone
 
 IMPORT_LIMIT = 30e-3
 CALL_LIMIT = 5e-6

@@ -268,6 +268,7 @@ class TestForms:
         total = 0.5 * (total + np.roll(total[::-1, ::-1], (1, 1), (0, 1))) + phi["levels"][0] ** 2
         assert total.max() < 1.5
 
+    @pytest.mark.alone
     def test_a_bank_is_built_quickly_and_once(self):
         start = time.perf_counter()
         Scattering2D(4, (256, 254))

@@ -11,6 +11,8 @@ import pytest
 
 import fastdl
 
+pytestmark = pytest.mark.alone
+
 linear = fastdl.gram.linear
 COUNTS = (1, 2, 3, 5)
 LIMIT = 120  # seconds, for what takes one on an idle machine
