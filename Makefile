@@ -5,13 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A build that warns is a build that fails. The C++ tests are built in the same tree, so that the kernels are compiled
 # once; pip builds only what it installs.
-BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_BUILD_TESTS=ON -C build-dir=build/cpp -C "build.targets=_core;fastdl"
-SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml python/fastdl/_version.py
+# The CUDA kernels are executed without nvcc; CUDA=ON builds fastdl._cuda with it, for all architectures.
+CUDA ?= OFF
+BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_CUDA=$(CUDA) -C cmake.define.FASTDL_BUILD_TESTS=ON -C build-dir=build/cpp -C "build.targets=_core;fastdl"
+SOURCES := $(shell find csrc cmake -type f) $(if $(filter ON,$(CUDA)),$(shell find cuda -type f)) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
 # A process a core; what measures time comes after, by itself.
 TOGETHER := -n auto --dist worksteal -m "not alone"
 
-.PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-math test-cuda test-aarch64 test-avx512 \
+.PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-math build-cuda test-cuda test-aarch64 test-avx512 \
   test-no-native test-freethreaded lint format asan clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -115,9 +117,35 @@ test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the 
 test-freethreaded: ## the thread tests on a free-threaded Python, built from Debian's sources the first time
 	tests/freethreaded.sh tests/test_threads.py tests/test_config.py tests/test_gram.py
 
-test-cuda: build ## the CUDA kernels: emulated, and as nvcc compiles them (FASTDL_PTXSIM runs the PTX)
+# ---- CUDA without a GPU: the extension by emulation, and as nvcc compiles it for the simulator that FASTDL_PTXSIM names ----
+PTXSIM := $(if $(FASTDL_PTXSIM),$(shell command -v nvcc))
+CUDA_HEADERS := $(shell find cuda -name '*.cuh' -o -name '*.hpp') $(shell find csrc/include -type f)
+PTX_OBJECTS := $(patsubst cuda/%,build/ptxsim/%.o,$(wildcard cuda/*.cu cuda/bindings/*.cpp))
+
+build-cuda: build ## fastdl._cuda as the tests execute it
+	$(BIN)/cmake --build build/cpp --target cuda_emulation
+	$(if $(PTXSIM),$(MAKE) -j $$(nproc) build/ptxsim/_cuda.so,@echo "not built for ptxsim: needs nvcc and FASTDL_PTXSIM, the folder of ptxsim")
+
+build/ptxsim/%.cu.o: cuda/%.cu $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	nvcc -std=c++20 -Werror all-warnings -arch=compute_75 --no-compress -Xcompiler -fPIC,-fvisibility=hidden -Icuda -Icsrc/include -c $< -o $@
+
+build/ptxsim/%.cpp.o: cuda/%.cpp $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O1 -fPIC -fvisibility=hidden -Icuda -Icsrc -Icsrc/include -Ibuild/cpp/include \
+	  $$($(BIN)/python -m pybind11 --includes) -c $< -o $@
+
+# It translates with the python3 and compiles with the g++ that it finds first: the one with NumPy, and one that is told to
+# hurry (15 s a file where -O2 takes 60; with -O0 the stacks of its fibers are too small).
+build/ptxsim/_cuda.so: $(PTX_OBJECTS)
+	$(MAKE) -s -C $(FASTDL_PTXSIM) OUT=$(abspath build/ptxsim/runtime)
+	mkdir -p build/ptxsim/bin && printf '#!/bin/sh\nexec "%s" "$$@" -Og\n' "$$(command -v g++)" > build/ptxsim/bin/g++ && chmod +x build/ptxsim/bin/g++
+	ln -sf $(abspath $(BIN)/python) build/ptxsim/bin/python3
+	nvcc -shared -cudart none $^ -o $@ -Lbuild/ptxsim/runtime -lcudartsim -Xlinker -rpath=$(abspath build/ptxsim/runtime)
+
+test-cuda: build-cuda ## the CUDA kernels, emulated and as nvcc compiles them
 	$(BIN)/cmake --build build/cpp --target test_cuda_emulation && build/cpp/tests/cpp/test_cuda_emulation
-	$(PYTEST) tests/test_cuda.py
+	$(PYTEST) tests/test_cuda*.py
 
 test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
 	rm -rf build/no-native && $(PYTHON) -m venv build/no-native
@@ -127,7 +155,7 @@ test-no-native: $(VENV)/.environment ## the suite on an install without compiled
 
 # -O1: it is compiled to be checked, not to be fast.
 asan: build ## the C++ tests and the main Python tests under the address and undefined-behaviour sanitizers
-	$(BIN)/cmake -S . -B build/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_SANITIZE=address,undefined \
+	$(BIN)/cmake -S . -B build/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_SANITIZE=address,undefined -DFASTDL_CUDA=OFF \
 	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) -DCMAKE_INSTALL_PREFIX=$(abspath build/asan/stage/fastdl)
 	$(BIN)/cmake --build build/asan

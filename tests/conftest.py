@@ -10,6 +10,7 @@ with warnings.catch_warnings():
     # Without the extension the import warns; the suite must pass so, and warnings are errors in it.
     warnings.simplefilter("ignore", RuntimeWarning)
     import fastdl
+import cuda_device
 from fastdl import _dispatch
 
 core = _dispatch.core
@@ -74,3 +75,9 @@ def keep_threads():
     before = fastdl.get_num_threads()
     yield
     fastdl.set_num_threads(before)
+
+
+@pytest.fixture(params=cuda_device.WORLDS)
+def cuda(request, monkeypatch):
+    """Run on the CUDA kernels, emulated and as nvcc compiles them, with their threads in three orders."""
+    yield cuda_device.use(*request.param, monkeypatch)

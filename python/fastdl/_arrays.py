@@ -94,6 +94,14 @@ class Library:
     def written(self, out: Array) -> None:
         """Let the library know that `out` was written through its host view."""
 
+    def exact_device(self, array: Array) -> Any:
+        """Give the device of `array` as its library names it."""
+        return array.device
+
+    def place(self, array: Array) -> tuple[int, int]:
+        """Give the number of the CUDA device that `array` lies on, and the caller's current stream on it."""
+        raise NotImplementedError
+
 
 class Torch(Library):
     """PyTorch tensors."""
@@ -126,6 +134,10 @@ class Torch(Library):
         if not host.flags.writeable or any(stride < 0 for stride in host.strides):
             host = host.copy()  # torch has neither read-only memory nor negative strides
         return sys.modules["torch"].from_numpy(host)
+
+    def place(self, array: Array) -> tuple[int, int]:
+        stream = sys.modules["torch"].cuda.current_stream(array.device)
+        return int(array.device.index), int(stream.cuda_stream)
 
     def written(self, out: Array) -> None:
         torch = sys.modules["torch"]
@@ -194,6 +206,15 @@ class Standard(Library):
 
         array = self.namespace(like).from_dlpack(host if host.flags.writeable else host.copy())
         return array if device(array) == device(like) else to_device(array, device(like))
+
+    def place(self, array: Array) -> tuple[int, int]:
+        number = int(array.__dlpack_device__()[1])
+        cupy = sys.modules.get("cupy")
+        if cupy is not None and isinstance(array, cupy.ndarray):
+            return number, int(cupy.cuda.get_current_stream(number).ptr)
+        # Others name the stream that their array is made on, if they have any: 1 is the default one.
+        stream = array.__cuda_array_interface__.get("stream") or 0
+        return number, 0 if stream == 1 else int(stream)
 
 
 NUMPY = Library()

@@ -28,6 +28,7 @@ from fastdl._arrays import (
     HostArray,
     Library,
     check_out,
+    dtype_name,
     float32,
     float64,
     is_plain,
@@ -228,6 +229,12 @@ class Operation:
         return getattr(getattr(module, family, None), function, None)
 
     @property
+    def cuda(self) -> Callable[..., Any] | None:
+        """The kernel for arrays on a CUDA device, or None."""
+        extension = load_cuda()
+        return None if extension is None else self._find(extension)
+
+    @property
     def reference(self) -> Callable[..., Array]:
         """The reference function, imported when it is first wanted."""
         if self._reference is None:
@@ -277,7 +284,7 @@ class Operation:
         chosen = choose(self.name, device)
         if chosen == "native":
             chosen = self._hosts[chosen]
-        elif chosen == "cuda" and self._find(load_cuda()) is None:
+        elif chosen == "cuda" and self.cuda is None:
             chosen = "reference"
         if device == "cpu":
             host, views, dtype = to_host(self.name, self.arguments, arrays)
@@ -290,7 +297,7 @@ class Call:
     """One call under way: its arguments checked, its backend chosen, nothing computed yet.
 
     `arrays` are what the backend reads: NumPy arrays when the arguments lie in main memory, else arrays of their own
-    library. `sources` is the memory the caller passed, which `out` may not overlap.
+    library. `sources` is the memory the caller passed, which `out` may not overlap. `dtype` is the library's.
     """
 
     __slots__ = ("arrays", "backend", "dtype", "library", "like", "operation", "sources")
@@ -327,13 +334,46 @@ class Call:
     def finish_several(self, shapes: tuple[tuple[int, ...] | None, ...], *parameters: object) -> tuple[Any, ...]:
         """Compute arrays of `shapes`, None in place of one that is not wanted, and a number that comes after them.
 
-        The reference returns them so; a kernel takes the arrays and returns the number. No CUDA kernel has several.
+        The reference returns them so; a kernel takes the arrays and returns the number.
         """
-        if self.backend != "native":
+        if not self.compiled:
             return self._run_reference(parameters)  # type: ignore[no-any-return]
-        results = [None if shape is None else new_array(shape, self.dtype) for shape in shapes]
-        number = self.operation.native(*self.arrays, *parameters, *results)  # type: ignore[misc]
-        return *(None if array is None else self.library.wrap(array, self.like) for array in results), number
+        results = [None if shape is None else self.room(shape) for shape in shapes]
+        number = self.run(*self.arrays, *parameters, *results)
+        return *(None if array is None else self.home(array) for array in results), number
+
+    @property
+    def compiled(self) -> bool:
+        """Whether a kernel computes the call, on the host or on a device."""
+        return self.backend != "reference"
+
+    @property
+    def precision(self) -> np.dtype[Any]:
+        """What the call is computed in, as a dtype of NumPy."""
+        return float32 if dtype_name(self.dtype) == "float32" else float64
+
+    def room(self, shape: tuple[int, ...], dtype: Any = None) -> Array:
+        """Make room for a result of a kernel: on the host, or beside the arrays on their device."""
+        if self.backend == "native":
+            return new_array(shape, self.dtype if dtype is None else dtype)
+        namespace = self.library.namespace(self.like)
+        wanted = self.dtype if dtype is None else getattr(namespace, dtype_name(dtype))
+        return namespace.empty(shape, dtype=wanted, device=self.library.exact_device(self.like))
+
+    def run(self, *arguments: object, kernel: Callable[..., Any] | None = None) -> Any:
+        """Call the operation's kernel, or another one, where the arrays lie: on a device, in the caller's stream."""
+        if self.backend == "native":
+            return (kernel or self.operation.native)(*arguments)  # type: ignore[misc]
+        extension = load_cuda()
+        before = extension.enter(*self.library.place(self.like))
+        try:
+            return (kernel or self.operation.cuda)(*arguments)  # type: ignore[misc]
+        finally:
+            extension.leave(before)
+
+    def home(self, result: Array) -> Array:
+        """Give what a kernel wrote in the caller's library."""
+        return self.library.wrap(result, self.like) if self.backend == "native" else result
 
     def _finish_any(self, shape: tuple[int, ...], out: Array | None, parameters: tuple[object, ...]) -> Array:
         operation, library = self.operation, self.library
@@ -341,16 +381,11 @@ class Call:
         if out is not None:
             sources = [source for source in self.sources if source is not None]
             target = check_out(operation.name, out, shape, self.dtype, library, self.like, sources)
-        if self.backend == "native":
-            # Only reached with out: one a kernel cannot write as it lies gets its result by a copy.
-            result = target if target is not None and is_plain(target) else new_array(shape, self.dtype)
-            operation.native(*self.arrays, *parameters, result)  # type: ignore[misc]
-        elif self.backend == "cuda":
-            namespace = library.namespace(self.like)
-            result = target
-            if result is None:
-                result = namespace.empty(shape, dtype=self.dtype, device=self.like.device)
-            operation._find(load_cuda())(*self.arrays, *parameters, result)
+        if self.compiled:
+            # An out that a kernel of the host cannot write as it lies gets its result by a copy.
+            direct = target is not None and (self.backend == "cuda" or is_plain(target))
+            result = target if direct else self.room(shape)
+            self.run(*self.arrays, *parameters, result)
         else:
             result = self._run_reference(parameters)
         if out is None:
