@@ -9,6 +9,7 @@ import numpy as np
 import fastdl
 import machine
 import rivals
+import rivals_cuda
 from cases import wide
 from cases.bench_case import BenchCase
 from measure import FEWEST_ROUNDS, OURS, PYTHON, REFERENCE, Disagreement, Group, Prepared, as_numpy
@@ -87,6 +88,7 @@ def group_of(case: BenchCase, dtype: str, isa: str, series: str = "") -> Group:
         makers = {name: maker for name, maker in makers.items() if name in case.rivals}
     if case.terms <= LARGEST_LOOP and case.function in rivals.PYTHON_LOOPS:
         makers = {PYTHON: rivals.PYTHON_LOOPS[case.function], **makers}
+    makers.update(rivals_cuda.installed(case, makers.get("torch")))
     with_reference = case.terms <= (LARGEST_PRODUCT if case.function in PRODUCTS else LARGEST_REFERENCE)
 
     def prepare() -> Prepared:

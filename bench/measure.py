@@ -201,7 +201,9 @@ def as_numpy(result: Any) -> np.ndarray:
         result = tuple(result.values())
     if isinstance(result, tuple):
         return np.concatenate([np.ravel(as_numpy(part)) for part in result if part is not None])
-    return result.numpy() if hasattr(result, "numpy") else np.asarray(result)
+    if hasattr(result, "cpu"):
+        return result.cpu().numpy()
+    return result.get() if hasattr(result, "get") else np.asarray(result)  # CuPy's arrays, and all others
 
 
 def measure(group: Group, seconds: float) -> dict[str, tuple[list, int]]:

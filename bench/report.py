@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 OURS, REFERENCE, PYTHON = "fastdl", "reference", "python"
-NOT_RIVALS = (OURS, REFERENCE, PYTHON)
+NOT_RIVALS = (OURS, REFERENCE, PYTHON, "fastdl cuda")
 
 # Whose versions a reader wants to know.
 LIBRARIES = ("numpy", "scipy", "torch", "scikit-learn", "pykeops", "kymatio", "e2cnn", "neural-tangents")

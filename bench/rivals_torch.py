@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,26 @@ Call = Callable[[], Any]
 BLOCK = 1024
 
 
+_device: ContextVar[str] = ContextVar("device", default="cpu")
+
+
+@contextmanager
+def on(device: str) -> Iterator[None]:
+    """Make the tensors of calls on a device."""
+    token = _device.set(device)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
 def _tensors(*arrays: np.ndarray | None) -> list[Any]:
-    """Make tensors that share the memory of the arrays; None stands for the first."""
+    """Make tensors that share the memory of the arrays, on the CPU; None stands for the first."""
     import torch
 
     torch.set_grad_enabled(False)
-    first = torch.from_numpy(arrays[0])
-    return [first if array is None else torch.from_numpy(array) for array in arrays]
+    first = torch.from_numpy(arrays[0]).to(_device.get())
+    return [first if array is None else torch.from_numpy(array).to(_device.get()) for array in arrays]
 
 
 def _gamma(X: np.ndarray, gamma: float | None) -> float:
@@ -211,7 +226,7 @@ def invariant(X, Y, permutations) -> Call:
 
     x, y = _tensors(X, Y)
     gamma = _gamma(X, None)
-    indices = torch.from_numpy(permutations)
+    indices = torch.from_numpy(permutations).to(_device.get())
 
     def call() -> Any:
         K = x.new_zeros(x.shape[0], y.shape[0])
@@ -357,7 +372,7 @@ def group_convolve(f, h, group) -> Call:
     import torch
 
     first, second = _tensors(f, h)
-    quotient = torch.from_numpy(group.table[group.inverse])
+    quotient = torch.from_numpy(group.table[group.inverse]).to(_device.get())
     if h.ndim == 1:
         return lambda: first @ second[quotient]
     # As many pairs at a time as have matrices of 4 MB.
@@ -375,7 +390,7 @@ def group_signature(x, templates, permutations, thresholds, nonlinearity) -> Cal
     import torch
 
     samples, others = _tensors(x, templates)
-    orders = torch.from_numpy(permutations)
+    orders = torch.from_numpy(permutations).to(_device.get())
 
     def signature() -> Any:
         columns = []

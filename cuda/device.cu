@@ -108,6 +108,16 @@ void wait_for(const char* name, Stream other, Stream stream) {
   check(name, "to wait for the stream of an array", error);
 }
 
+void* allocate_managed(const char* name, std::size_t bytes) {
+  void* memory = nullptr;
+  check(name, "device memory", cudaMallocManaged(&memory, bytes, cudaMemAttachGlobal));
+  return memory;
+}
+
+void release_managed(void* memory) noexcept { cudaFree(memory); }
+
+void synchronize(const char* name) { check(name, "the kernels to end", cudaDeviceSynchronize()); }
+
 #else  // the emulation: one device, whose memory is main memory between two guards
 
 namespace {
@@ -213,6 +223,12 @@ void set_zero(const char* name, void* address, std::size_t bytes, Stream) {
 }
 
 void wait_for(const char*, Stream, Stream) {}
+
+void* allocate_managed(const char* name, std::size_t bytes) { return allocate(name, bytes, nullptr); }
+
+void release_managed(void* address) noexcept { release(address, nullptr); }
+
+void synchronize(const char*) { report_fault(); }
 
 #endif
 

@@ -1,6 +1,6 @@
 // Device memory, streams and devices, as the host side of the CUDA backend uses them, in both worlds: over the CUDA
-// runtime (device.cu compiled by nvcc), and over main memory in the emulation. What fails is thrown with the name of the
-// public function in front: std::bad_alloc where memory is short, std::runtime_error for all else.
+// runtime (device.cu compiled by nvcc), and over main memory in the emulation. What fails is thrown with the name of
+// the public function in front: std::bad_alloc where memory is short, std::runtime_error for all else.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace fastdl::cuda {
 using Index = std::int64_t;
 using Stream = CUstream_st*;
 
-// Where the calls of this host thread run: the device and the stream of the arrays it was given. The Python layer enters
-// before a call, which makes the device the current one of the runtime, and leaves after it.
+// Where the calls of this host thread run: the device and the stream of the arrays it was given. The Python layer
+// enters before a call, which makes the device the current one of the runtime, and leaves after it.
 struct Place {
   int device = 0;
   Stream stream = nullptr;
@@ -40,6 +40,11 @@ void copy_on_device(const char* name, void* to, const void* from, std::size_t by
 void set_zero(const char* name, void* memory, std::size_t bytes, Stream stream);
 // What is queued from now on comes after what has been queued on `other`.
 void wait_for(const char* name, Stream other, Stream stream);
+
+// For tests: memory that the host may read and write as well, once all that was queued has ended.
+void* allocate_managed(const char* name, std::size_t bytes);
+void release_managed(void* memory) noexcept;
+void synchronize(const char* name);
 
 // Room for `count` elements on the device, uninitialised.
 template <class T>

@@ -60,44 +60,6 @@ struct Tile {  // in shared memory
   T row[Shape<T>::strip][Shape<T>::pitch];
 };
 
-// An operand as the kernel reads it. Its near axis, along which neighbouring threads take neighbouring elements, is the
-// one with the smaller stride, for coalescing. The strides are chosen on the host: selects in the kernel would hold
-// registers.
-template <class T>
-struct Operand {
-  const T* data;
-  Index rows, near_stride, far_stride, slice_stride;
-  bool along_depth;  // near is k and far are the rows; else the other way around
-  bool vectorised;   // near_stride is 1 and every group of 16 bytes along it is aligned
-};
-
-// The result, row-major with a leading dimension.
-template <class T>
-struct Result {
-  T* data;
-  Index rows, columns, row_stride;
-  bool vectorised;
-};
-
-inline bool starts_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
-
-template <class T>
-Operand<T> operand(const T* data, Index rows, Index depth, Index row_stride, Index depth_stride) {
-  // The stride of an axis with one element says nothing and may be any number.
-  if (rows <= 1) row_stride = 0;
-  if (depth <= 1) depth_stride = 0;
-  const auto distance = [](Index stride) { return stride < 0 ? -stride : stride; };
-  const bool along_depth = rows <= 1 || (depth > 1 && distance(depth_stride) <= distance(row_stride));
-  const Index near = along_depth ? depth_stride : row_stride, far = along_depth ? row_stride : depth_stride;
-  const bool vectorised = near == 1 && far % Vector<T>::lanes == 0 && starts_aligned(data);
-  return {data, rows, near, far, Shape<T>::depth * depth_stride, along_depth, vectorised};
-}
-
-template <class T>
-Result<T> result(T* data, Index rows, Index columns, Index row_stride) {
-  return {data, rows, columns, row_stride, row_stride % Vector<T>::lanes == 0 && starts_aligned(data)};
-}
-
 template <class T>
 struct Place {
   int tile_row, tile_column;
@@ -111,64 +73,116 @@ __device__ __forceinline__ int extent(Index first, Index end) {
   return int(end - first < Shape<T>::side ? end - first : Shape<T>::side);
 }
 
-// One thread's share in bringing the slices of one operand to shared memory.
+// An operand: a matrix with any strides, or a batch of them. Its near axis, along which neighbouring threads take
+// neighbouring elements, is the one with the smaller stride, for coalescing. The strides are chosen on the host:
+// selects in the kernel would hold registers.
+//
+// Other operands ride on the engine as well (windows of images, orbits of a group): a struct with the number of rows
+// and a class Reader, one thread's share in bringing slices to shared memory, with the three members of this one.
 template <class T>
-class Reader {
-  using S = Shape<T>;
+struct Operand {
+  using Element = T;
+  const T* data;
+  Index rows, near_stride, far_stride, slice_stride;
+  bool along_depth;  // near is k and far are the rows; else the other way around
+  bool vectorised;   // near_stride is 1 and every group of 16 bytes along it is aligned
+  Index batch_stride = 0;
 
- public:
-  __device__ __forceinline__ Reader(const Operand<T>& from, Index first_row) : from_(from) {
-    const int thread = threadIdx.x;
-    const int threads_near = from.along_depth ? S::depth / S::lanes : S::side / S::lanes;
-    near_ = thread % threads_near * S::lanes;
-    far_ = thread / threads_near;
-    rows_ = extent<T>(first_row, from.rows);
-    offset_ = first_row * (from.along_depth ? from.far_stride : from.near_stride) + near_ * from.near_stride +
+  class Reader {
+    using S = Shape<T>;
+
+   public:
+    __device__ __forceinline__ Reader(const Operand& from, Index first_row, Index batch) : from_(from) {
+      const int thread = threadIdx.x;
+      const int threads_near = from.along_depth ? S::depth / S::lanes : S::side / S::lanes;
+      near_ = thread % threads_near * S::lanes;
+      far_ = thread / threads_near;
+      rows_ = extent<T>(first_row, from.rows);
+      next_ = from.data + batch * from.batch_stride +
+              first_row * (from.along_depth ? from.far_stride : from.near_stride) + near_ * from.near_stride +
               far_ * from.far_stride;
-  }
+    }
 
-  // Takes the next slice, of which `depth` (at most 8) columns exist; what lies outside of the operand counts as zero.
-  __device__ __forceinline__ void read(int depth) {
-    const int near_end = from_.along_depth ? depth : rows_, far_end = from_.along_depth ? rows_ : depth;
-    FASTDL_UNROLL
-    for (int v = 0; v < S::vectors; ++v) {
-      const int count = far_at(v) < far_end ? near_end - near_ : 0;
-      Index offset = offset_ + (far_at(v) - far_) * from_.far_stride;
-      if (from_.vectorised && count >= S::lanes) {
-        held_[v] = *reinterpret_cast<const Vector<T>*>(from_.data + offset);
-      } else {
-        FASTDL_UNROLL
-        for (int e = 0; e < S::lanes; ++e, offset += from_.near_stride)
-          held_[v].lane[e] = e < count ? from_.data[offset] : T(0);
+    // Takes the next slice, of which `depth` (at most Shape<T>::depth) columns exist; what lies outside of the operand
+    // counts as zero.
+    __device__ __forceinline__ void read(int depth) {
+      const int near_end = from_.along_depth ? depth : rows_, far_end = from_.along_depth ? rows_ : depth;
+      FASTDL_UNROLL
+      for (int v = 0; v < S::vectors; ++v) {
+        const int count = far_at(v) < far_end ? near_end - near_ : 0;
+        const T* place = next_ + (far_at(v) - far_) * from_.far_stride;
+        if (from_.vectorised && count >= S::lanes) {
+          held_[v] = *reinterpret_cast<const Vector<T>*>(place);
+        } else {
+          FASTDL_UNROLL
+          for (int e = 0; e < S::lanes; ++e) held_[v].lane[e] = e < count ? place[e * from_.near_stride] : T(0);
+        }
+      }
+      next_ += from_.slice_stride;
+    }
+
+    // Puts it down as slice[k][row].
+    __device__ __forceinline__ void write(T (*slice)[S::pitch]) const {
+      FASTDL_UNROLL
+      for (int v = 0; v < S::vectors; ++v) {
+        if (from_.along_depth) {
+          FASTDL_UNROLL
+          for (int e = 0; e < S::lanes; ++e) slice[near_ + e][far_at(v)] = held_[v].lane[e];
+        } else {
+          *reinterpret_cast<Vector<T>*>(&slice[far_at(v)][near_]) = held_[v];
+        }
       }
     }
-    offset_ += from_.slice_stride;
-  }
 
-  // Puts it down as slice[k][row].
-  __device__ __forceinline__ void write(T (*slice)[S::pitch]) const {
-    FASTDL_UNROLL
-    for (int v = 0; v < S::vectors; ++v) {
-      if (from_.along_depth) {
-        FASTDL_UNROLL
-        for (int e = 0; e < S::lanes; ++e) slice[near_ + e][far_at(v)] = held_[v].lane[e];
-      } else {
-        *reinterpret_cast<Vector<T>*>(&slice[far_at(v)][near_]) = held_[v];
-      }
+   private:
+    // In units of the far axis: one round of all threads covers this much of it.
+    __device__ __forceinline__ int far_at(int v) const {
+      return far_ + v * (from_.along_depth ? S::threads * S::lanes / S::depth : S::threads * S::lanes / S::side);
     }
-  }
 
- private:
-  // In units of the far axis: one round of all threads covers this much of it.
-  __device__ __forceinline__ int far_at(int v) const {
-    return far_ + v * (from_.along_depth ? S::threads * S::lanes / S::depth : S::threads * S::lanes / S::side);
-  }
-
-  const Operand<T>& from_;
-  Index offset_;
-  int near_, far_, rows_;
-  Vector<T> held_[S::vectors];
+    const Operand& from_;
+    const T* next_;
+    int near_, far_, rows_;
+    Vector<T> held_[S::vectors];
+  };
 };
+
+// The result: row-major with a leading dimension, or a batch of such. Other results have the same members but for the
+// strides.
+template <class T>
+struct Result {
+  using Element = T;
+  T* data;
+  Index rows, columns, row_stride;
+  bool vectorised;  // every group of 16 bytes along a row is contiguous and aligned
+  Index batch_stride = 0;
+
+  __device__ __forceinline__ void begin(Index batch) { data += batch * batch_stride; }
+  __device__ __forceinline__ T* at(Index row, Index column) const { return data + row * row_stride + column; }
+};
+
+inline bool starts_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
+template <class T>
+Operand<T> operand(const T* data, Index rows, Index depth, Index row_stride, Index depth_stride,
+                   Index batch_stride = 0) {
+  // The stride of an axis with one element says nothing and may be any number.
+  if (rows <= 1) row_stride = 0;
+  if (depth <= 1) depth_stride = 0;
+  const auto distance = [](Index stride) { return stride < 0 ? -stride : stride; };
+  const bool along_depth = rows <= 1 || (depth > 1 && distance(depth_stride) <= distance(row_stride));
+  const Index near = along_depth ? depth_stride : row_stride, far = along_depth ? row_stride : depth_stride;
+  const bool vectorised =
+      near == 1 && far % Vector<T>::lanes == 0 && batch_stride % Vector<T>::lanes == 0 && starts_aligned(data);
+  return {data, rows, near, far, Shape<T>::depth * depth_stride, along_depth, vectorised, batch_stride};
+}
+
+template <class T>
+Result<T> result(T* data, Index rows, Index columns, Index row_stride, Index batch_stride = 0) {
+  constexpr int lanes = Vector<T>::lanes;
+  const bool vectorised = row_stride % lanes == 0 && batch_stride % lanes == 0 && starts_aligned(data);
+  return {data, rows, columns, row_stride, vectorised, batch_stride};
+}
 
 // Which tile a block computes. Below the diagonal: the triangle counted row by row. The square root is in single
 // precision because doubles are slow on most cards; it is off by one at most here, and mended.
@@ -235,8 +249,8 @@ struct Sums {
     }
   }
 
-  template <class Epilogue>
-  __device__ __forceinline__ void finish(const Result<T>& c, Place<T> tile, const Epilogue& epilogue) {
+  template <class To, class Epilogue>
+  __device__ __forceinline__ void finish(const To& c, Place<T> tile, const Epilogue& epilogue) {
     const int rows = extent<T>(tile.row(), c.rows), columns = extent<T>(tile.column(), c.columns);
     FASTDL_UNROLL
     for (int i = 0; i < S::part; ++i) {
@@ -248,23 +262,23 @@ struct Sums {
   }
 };
 
-// Writes values to place[0 ...], which are columns `column ...` of a tile, as far as these are in [from, to).
-template <class T>
-__device__ __forceinline__ void store(T* place, bool vectorised, int column, int from, int to,
+// Writes values to columns `column ...` of a tile that begins at `first` in c, as far as these are in [from, to).
+template <class T, class To>
+__device__ __forceinline__ void store(const To& c, Index row, Index first, int column, int from, int to,
                                       const Vector<T>& values) {
-  if (vectorised && column >= from && column + Vector<T>::lanes <= to) {
-    *reinterpret_cast<Vector<T>*>(place) = values;
+  if (c.vectorised && column >= from && column + Vector<T>::lanes <= to) {
+    *reinterpret_cast<Vector<T>*>(c.at(row, first + column)) = values;
   } else {
     FASTDL_UNROLL
     for (int e = 0; e < Vector<T>::lanes; ++e)
-      if (column + e >= from && column + e < to) place[e] = values.lane[e];
+      if (column + e >= from && column + e < to) *c.at(row, first + column + e) = values.lane[e];
   }
 }
 
 // The tile as it is: every thread stores its rows in groups of 16 bytes; the 8 threads of a warp's row make 128
 // contiguous bytes. Of a tile on the diagonal of a symmetric C, only what is on and below it.
-template <class T, bool symmetric>
-__device__ __forceinline__ void store_tile(const Result<T>& c, Place<T> tile, const Sums<T>& sums) {
+template <bool symmetric, class T, class To>
+__device__ __forceinline__ void store_tile(const To& c, Place<T> tile, const Sums<T>& sums) {
   using S = Shape<T>;
   const int rows = extent<T>(tile.row(), c.rows), columns = extent<T>(tile.column(), c.columns);
   const bool diagonal = symmetric && tile.row() == tile.column();
@@ -278,17 +292,15 @@ __device__ __forceinline__ void store_tile(const Result<T>& c, Place<T> tile, co
       Vector<T> values;
       FASTDL_UNROLL
       for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i][j + e];
-      store(c.data + (tile.row() + row) * c.row_stride + tile.column() + column, c.vectorised, column, 0,
-            diagonal ? row + 1 : columns, values);
+      store(c, tile.row() + row, tile.column(), column, 0, diagonal ? row + 1 : columns, values);
     }
   }
 }
 
 // Its mirror image, in strips of 32 (f64: 16) columns of the tile, which become rows of C: all threads put some of
 // their columns into shared memory, then each warp writes whole rows, 512 contiguous bytes at a time.
-template <class T>
-__device__ __forceinline__ void store_mirrored(const Result<T>& c, Place<T> tile, const Sums<T>& sums,
-                                               Tile<T>& shared) {
+template <class T, class To>
+__device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const Sums<T>& sums, Tile<T>& shared) {
   using S = Shape<T>;
   constexpr int columns = S::strip / S::threads_across;  // of each thread, in one strip
   static_assert(S::side / S::lanes == 32, "one warp writes one row of a strip");
@@ -312,25 +324,33 @@ __device__ __forceinline__ void store_mirrored(const Result<T>& c, Place<T> tile
     for (int q = warp; q < S::strip; q += S::threads / 32) {
       const int row_there = Sums<T>::spread(q % S::threads_across, first + q / S::threads_across);
       if (row_there >= rows_there) continue;
-      store(c.data + (tile.column() + row_there) * c.row_stride + tile.row() + column_there, c.vectorised, column_there,
-            tile.row() == tile.column() ? row_there + 1 : 0, columns_there,
-            *reinterpret_cast<const Vector<T>*>(&shared.row[q][column_there]));
+      store(c, tile.column() + row_there, tile.row(), column_there, tile.row() == tile.column() ? row_there + 1 : 0,
+            columns_there, *reinterpret_cast<const Vector<T>*>(&shared.row[q][column_there]));
     }
   }
 }
 
-template <class T, bool symmetric, class Epilogue>
-__global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
-    product(Operand<T> a, Operand<T> b, Index depth, Result<T> c, Epilogue epilogue) {
+// Which tiles of which products a launch computes.
+enum class Mode { rectangle, triangle, batch };
+
+template <Mode mode, class Left, class Right, class To, class Epilogue>
+__global__ void __launch_bounds__(Shape<typename To::Element>::threads, Shape<typename To::Element>::resident_blocks)
+    product(Left a, Right b, Index depth, Index batches, To c, Epilogue epilogue) {
+  constexpr bool symmetric = mode == Mode::triangle;
+  using T = typename To::Element;
   using S = Shape<T>;
   FASTDL_SHARED(Tile<T>, shared);
+  // Not a variable: it would hold registers through the products.
+  const auto batch = [] { return mode == Mode::batch ? Index(blockIdx.z) * gridDim.y + blockIdx.y : 0; };
+  if (batch() >= batches) return;
   Place<T> tile =
       symmetric ? triangle_place<T>(blockIdx.x)
                 : rectangle_place<T>(blockIdx.x, (c.rows + S::side - 1) / S::side, (c.columns + S::side - 1) / S::side);
 
   Sums<T> sums;
   if (depth > 0) {
-    Reader<T> left(a, tile.row()), right(b, tile.column());
+    typename Left::Reader left(a, tile.row(), batch());
+    typename Right::Reader right(b, tile.column(), batch());
     int half = 0;  // of shared memory, that the next slices go to
     const auto bring = [&] {
       const int here = int(depth < S::depth ? depth : S::depth);
@@ -357,23 +377,47 @@ __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
       put_down();
     }
   }
+  c.begin(batch());
   sums.finish(c, tile, epilogue);
-  store_tile<T, symmetric>(c, tile, sums);
-  if (symmetric) store_mirrored(c, tile, sums, shared);
+  store_tile<symmetric>(c, tile, sums);
+  if constexpr (symmetric) store_mirrored(c, tile, sums, shared);
 }
 
-// C = epilogue(A B'). With symmetric, A and B are the same rows, and half of C is computed and mirrored.
-template <class T, class Epilogue>
-void multiply(const char* name, bool symmetric, const Operand<T>& a, const Operand<T>& b, Index depth,
-              const Result<T>& c, const Epilogue& epilogue, cudaStream_t stream) {
-  using S = Shape<T>;
-  if (c.rows == 0 || c.columns == 0) return;
+template <Mode mode, class Left, class Right, class To, class Epilogue>
+void run(const char* name, const Left& a, const Right& b, Index depth, const To& c, const Epilogue& epilogue,
+         cudaStream_t stream, Index batches) {
+  using S = Shape<typename To::Element>;
+  if (c.rows == 0 || c.columns == 0 || batches == 0) return;
   const Index down = (c.rows + S::side - 1) / S::side, across = (c.columns + S::side - 1) / S::side;
-  // One axis of blocks, of which there can be 2^31 - 1: enough for a C of 140 TB.
-  const auto blocks = static_cast<unsigned>(symmetric ? down * (down + 1) / 2 : down * across);
-  const fastdl::cuda::Geometry geometry{dim3(blocks), dim3(S::threads), 0, stream};
-  const auto kernel = symmetric ? product<T, true, Epilogue> : product<T, false, Epilogue>;
-  fastdl::cuda::launch(name, kernel, geometry, a, b, depth, c, epilogue);
+  // The tiles along one axis of blocks, of which there can be 2^31 - 1: enough for a C of 140 TB. The batches along the
+  // two others, of which each has at most 65535.
+  const auto tiles = static_cast<unsigned>(mode == Mode::triangle ? down * (down + 1) / 2 : down * across);
+  constexpr Index most = 1 << 15;
+  const auto some = static_cast<unsigned>(batches < most ? batches : most);
+  const auto times = static_cast<unsigned>((batches + most - 1) / most);
+  const fastdl::cuda::Geometry geometry{dim3(tiles, some, times), dim3(S::threads), 0, stream};
+  fastdl::cuda::launch(name, product<mode, Left, Right, To, Epilogue>, geometry, a, b, depth, batches, c, epilogue);
+}
+
+// C = epilogue(A B')
+template <class Left, class Right, class To, class Epilogue>
+void multiply(const char* name, const Left& a, const Right& b, Index depth, const To& c, const Epilogue& epilogue,
+              cudaStream_t stream) {
+  run<Mode::rectangle>(name, a, b, depth, c, epilogue, stream, 1);
+}
+
+// C = epilogue(A A'): half of it is computed and mirrored. The epilogue must not tell (i, j) from (j, i).
+template <class Left, class To, class Epilogue>
+void multiply_symmetric(const char* name, const Left& a, Index depth, const To& c, const Epilogue& epilogue,
+                        cudaStream_t stream) {
+  run<Mode::triangle>(name, a, a, depth, c, epilogue, stream, 1);
+}
+
+// The same product of many matrices: those that batch strides give, or whatever a Reader makes of its batch.
+template <class Left, class Right, class To, class Epilogue>
+void multiply_batch(const char* name, Index batches, const Left& a, const Right& b, Index depth, const To& c,
+                    const Epilogue& epilogue, cudaStream_t stream) {
+  run<Mode::batch>(name, a, b, depth, c, epilogue, stream, batches);
 }
 
 }  // namespace fastdl::gemm::cuda

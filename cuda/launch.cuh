@@ -48,6 +48,19 @@ struct alignas(16) Vector {
   T lane[lanes];
 };
 
+// The 16 bytes at an address, which must be a multiple of 16: a device refuses any other, and so does the emulation.
+template <class T>
+__device__ __forceinline__ const Vector<T>& vector_at(const T* address) {
+#if !defined(__CUDACC__)
+  emulation::check_aligned(address);
+#endif
+  return *reinterpret_cast<const Vector<T>*>(address);
+}
+template <class T>
+__device__ __forceinline__ Vector<T>& vector_at(T* address) {
+  return const_cast<Vector<T>&>(vector_at(const_cast<const T*>(address)));
+}
+
 struct Geometry {
   dim3 grid, block;
   std::size_t shared_bytes = 0;

@@ -48,8 +48,8 @@ void scatter(const char* name, const T* from, T* to, const Layout& layout, Strea
   move<T, false>(name, from, to, layout, stream);
 }
 
-#define FASTDL_STRIDED(T)                                                            \
-  template void gather(const char*, const T*, const Layout&, T*, Stream);            \
+#define FASTDL_STRIDED(T)                                                 \
+  template void gather(const char*, const T*, const Layout&, T*, Stream); \
   template void scatter(const char*, const T*, T*, const Layout&, Stream);
 FASTDL_STRIDED(float)
 FASTDL_STRIDED(double)

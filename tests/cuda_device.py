@@ -1,8 +1,9 @@
-"""The CUDA backend without a GPU: the extension `_cuda` in two worlds that can run it, and arrays on its device.
+"""The CUDA backend, with and without a GPU: the extension `_cuda` in three worlds, and arrays on its device.
 
-`emulated` is the kernels' source compiled by the host compiler (cuda/emulation), `ptxsim` what nvcc compiles, executed
-by the simulator that FASTDL_PTXSIM names. Both are built by `make build-cuda`. In both, device memory is main memory,
-so the arrays here can be looked at, and an array-API library for them is NumPy in disguise.
+`gpu` is a real one: `pytest -m gpu`, where fastdl._cuda is installed. The others need none: `emulated` is the kernels'
+source compiled by the host compiler (cuda/emulation), `ptxsim` what nvcc compiles, executed by the simulator that
+FASTDL_PTXSIM names; both are built by `make build-cuda`. In all of them the host can read the memory of the arrays
+here, so that an array-API library for them is NumPy in disguise.
 """
 
 import importlib.util
@@ -24,9 +25,15 @@ class Array:
     """An array on the device: what `__cuda_array_interface__` says, and as much of the array API as NumPy has."""
 
     def __init__(self, host, device=0, stream=None, readonly=False):
-        self.host, self._device, self._stream = host, device, stream
+        self._host, self._device, self._stream = host, device, stream
         self._readonly = readonly
         self.shape, self.dtype, self.ndim, self.size = host.shape, host.dtype, host.ndim, host.size
+
+    @property
+    def host(self):
+        """What is in the device's memory, when all that was queued has ended."""
+        getattr(_dispatch.load_cuda(), "synchronize", lambda: None)()
+        return self._host
 
     @property
     def __cuda_array_interface__(self):
@@ -34,8 +41,8 @@ class Array:
             "version": 3,
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self.host.ctypes.data, self._readonly),
-            "strides": None if self.host.flags.c_contiguous else self.host.strides,
+            "data": (self._host.ctypes.data, self._readonly),
+            "strides": None if self._host.flags.c_contiguous else self._host.strides,
             "stream": self._stream,
         }
 
@@ -169,6 +176,9 @@ def same_layout(host):
 @cache
 def extension(world):
     """Load the extension of a world, or give None."""
+    if world == "gpu":
+        module = _dispatch.load_cuda()
+        return module if module is not None and module.device_count() else None
     found = sorted(FOLDERS[world].glob("_cuda.*so"))
     if not found:
         return None
@@ -185,6 +195,8 @@ def extension(world):
 def use(world, order, patch):
     """Make the extension of a world the CUDA backend, with threads running in an order."""
     module = extension(world)
+    if module is None and world == "gpu":
+        pytest.skip("needs a GPU and fastdl._cuda")
     if module is None:
         pytest.skip(f"needs {FOLDERS[world] / '_cuda'}, made by `make build-cuda`")
     assert module.emulated == (world == "emulated")
@@ -192,12 +204,13 @@ def use(world, order, patch):
     patch.setattr(_dispatch, "_cuda_looked_for", True)
     if world == "emulated":
         module.set_order(order)
-    else:
+    elif world == "ptxsim":
         patch.setenv("CUDASIM_ORDER", order)
     return module
 
 
 WORLDS = [
+    pytest.param(("gpu", "its own"), id="gpu", marks=pytest.mark.gpu),
     *(pytest.param(("emulated", order), id=f"emulated-{order}") for order in ORDERS),
     # By itself: what a kernel is translated to is compiled when it is first launched.
     *(pytest.param(("ptxsim", order), id=f"ptxsim-{order}", marks=pytest.mark.alone) for order in ORDERS),

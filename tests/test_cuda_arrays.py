@@ -1,11 +1,16 @@
 """How arrays come to the CUDA kernels and results go home: dispatch, devices, streams, layouts, errors."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 
 import fastdl
 from cases import layouts
 from cases.gram import linear_expected, linear_tolerance
 from cuda_device import Array, same_layout, to_device
+from fastdl import _arrays, _dispatch
 
 
 def test_in_and_out(cuda, dtype, rng):
@@ -26,3 +31,128 @@ def test_layouts(cuda, dtype, rng):
     wide = to_device(np.zeros((20, 40), dtype))
     fastdl.gram.linear(to_device(X), out=wide[:, ::2])
     assert (wide.host[:, ::2] == expected).all() and not wide.host[:, 1::2].any()
+
+
+def test_integers_and_mixed_precisions(cuda):
+    X = np.arange(12).reshape(4, 3)
+    K = fastdl.gram.linear(to_device(X))
+    assert K.dtype == np.float64 and (K.host == X @ X.T).all()
+    mixed = fastdl.gram.linear(to_device(X.astype(np.float32)), to_device(X.astype(np.float64)))
+    assert mixed.dtype == np.float64 and (mixed.host == X @ X.T).all()
+
+
+class TestBackends:
+    def test_named(self, cuda):
+        X = to_device(np.eye(3))
+        with fastdl.backend("cuda"):
+            assert (fastdl.gram.linear(X).host == np.eye(3)).all()
+            with pytest.raises(ValueError, match=r"\[gram.linear\] expected arrays on a CUDA device .* got device cpu"):
+                fastdl.gram.linear(np.eye(3))
+
+    def test_reference_on_request(self, cuda, monkeypatch):
+        monkeypatch.setattr(cuda.gram, "linear", None)
+        with fastdl.backend("reference"):
+            assert (fastdl.gram.linear(to_device(np.eye(3))).host == np.eye(3)).all()
+
+    def test_reference_without_the_extension(self, cuda, monkeypatch):
+        X = to_device(np.eye(3))
+        linear = fastdl.gram._linear
+        monkeypatch.setattr(_dispatch, "choose", lambda operation, device: "reference")
+        assert linear.begin(X, None).backend == "reference"
+        assert (fastdl.gram.linear(X).host == np.eye(3)).all()
+
+    def test_not_installed(self, monkeypatch):
+        monkeypatch.setattr(_dispatch, "_cuda", None)
+        monkeypatch.setattr(_dispatch, "_cuda_looked_for", True)
+        with pytest.raises(RuntimeError, match=r"\[backend\] expected the CUDA extension, .* nvcc .*pip install"):
+            fastdl.backend("cuda")
+
+    def test_no_device(self, monkeypatch):
+        monkeypatch.setattr(_dispatch, "_cuda", SimpleNamespace(device_count=lambda: 0))
+        monkeypatch.setattr(_dispatch, "_cuda_looked_for", True)
+        with pytest.raises(RuntimeError, match=r"\[backend\] expected a CUDA device, got none: see that nvidia-smi"):
+            fastdl.backend("cuda")
+
+
+class Recorder:
+    """An extension that remembers where its calls ran."""
+
+    def __init__(self, extension):
+        self.extension, self.places = extension, []
+
+    def __getattr__(self, name):
+        return getattr(self.extension, name)
+
+    def enter(self, device, stream):
+        self.places.append((device, stream))
+        return self.extension.enter(device, stream)
+
+
+class TestStreams:
+    @pytest.mark.parametrize("said, stream", [(None, 0), (1, 0), (2, 2), (1 << 40, 1 << 40)])
+    def test_of_an_array(self, cuda, monkeypatch, said, stream):
+        recorder = Recorder(cuda)
+        monkeypatch.setattr(_dispatch, "_cuda", recorder)
+        X = to_device(np.eye(3), stream=said)
+        assert (fastdl.gram.linear(X).host == np.eye(3)).all()
+        assert recorder.places == [(0, stream)]
+
+    def test_another_array_of_another_stream(self, cuda):
+        """Work waits for the stream that the array was made on."""
+        X, Y = to_device(np.eye(3), stream=8), to_device(2 * np.eye(3), stream=16)
+        assert (fastdl.gram.linear(X, Y).host == 2 * np.eye(3)).all()
+
+    def test_of_cupy(self, cuda, monkeypatch):
+        asked = []
+
+        def current(device):
+            asked.append(device)
+            return SimpleNamespace(ptr=77)
+
+        module = SimpleNamespace(ndarray=Array, cuda=SimpleNamespace(get_current_stream=current))
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        assert _arrays.STANDARD.place(to_device(np.eye(2))) == (0, 77) and asked == [0]
+
+    def test_of_torch(self, monkeypatch):
+        torch = pytest.importorskip("torch")
+        tensor = SimpleNamespace(device=SimpleNamespace(index=3))
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=device.index + 5))
+        assert _arrays.TORCH.place(tensor) == (3, 8)
+
+
+class TestRefused:
+    def test_devices_mixed(self, cuda):
+        X, Y = to_device(np.eye(3)), Array(to_device(np.eye(3)).host, device=1)
+        with pytest.raises(ValueError, match=r"\[gram.linear\] expected Y on device cuda:0 like X, got .* cuda:1"):
+            fastdl.gram.linear(X, Y)
+        with pytest.raises(ValueError, match=r"\[gram.linear\] expected Y on device cuda:0 like X, got numpy.ndarray"):
+            fastdl.gram.linear(X, np.eye(3))
+        with pytest.raises(ValueError, match=r"\[gram.linear\] expected Y in main memory like X, got cuda"):
+            fastdl.gram.linear(np.eye(3), X)
+
+    def test_memory_of_the_host(self, cuda):
+        with pytest.raises(ValueError, match=r"\[gram.linear\] .*expected memory of device 0, got memory of the host"):
+            fastdl.gram.linear(Array(np.eye(3)))
+
+    @pytest.mark.parametrize("dtype", ["float16", "complex64"])
+    def test_dtypes(self, cuda, dtype):
+        with pytest.raises(TypeError, match=rf"\[gram.linear\] expected X of dtype .* got {dtype}"):
+            fastdl.gram.linear(to_device(np.zeros((2, 2), dtype)))
+
+    def test_out(self, cuda):
+        X = to_device(np.ones((3, 3)))
+        for out, error, message in (
+            (to_device(np.zeros((3, 4))), ValueError, r"expected out of shape \(3, 3\), got \(3, 4\)"),
+            (to_device(np.zeros((3, 3), np.float32)), TypeError, "expected out of dtype float64, got float32"),
+            (np.zeros((3, 3)), TypeError, "expected out to be an array of the library of the first argument"),
+            (X, ValueError, "expected out to overlap no input"),
+            (Array(to_device(np.zeros((3, 3))).host, readonly=True), ValueError, "expected a writable array"),
+        ):
+            before = np.array(out.host if isinstance(out, Array) else out)
+            with pytest.raises(error, match=rf"\[gram.linear\].*{message}"):
+                fastdl.gram.linear(X, out=out)
+            assert (before == (out.host if isinstance(out, Array) else out)).all()
+
+    def test_too_many_axes(self, cuda):
+        with pytest.raises(ValueError, match=r"\[gram.linear\] expected X of shape \(n, d\)"):
+            fastdl.gram.linear(to_device(np.zeros((1,) * 9)))

@@ -78,13 +78,12 @@ template <class T>
 void check_type(const Array& array, const char* name) {
   if (!array.is<T>())
     throw py::type_error(std::string(name) + ": expected " +
-                         (std::is_floating_point_v<T> ? sizeof(T) == 4 ? "float32" : "float64" : "int64") +
-                         ", got " + array.described());
+                         (std::is_floating_point_v<T> ? sizeof(T) == 4 ? "float32" : "float64" : "int64") + ", got " +
+                         array.described());
 }
 
 inline void check_writeable(const Array& array, const char* name) {
-  if (!array.writeable())
-    throw py::value_error(std::string(name) + ": expected a writable array, got a read-only one");
+  if (!array.writeable()) throw py::value_error(std::string(name) + ": expected a writable array, got a read-only one");
 }
 
 // An array read as contiguous: itself, or a copy that lives as long as this object.

@@ -10,14 +10,19 @@ using namespace fastdl::cuda;
 
 namespace {
 
-// Device memory with an address: what the tests make their arrays of.
+// Device memory with an address, which the host reads and writes too: what the tests make their arrays of.
 class Memory {
  public:
-  explicit Memory(std::int64_t bytes) : room_("Memory", bytes, stream()) {}
-  std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(room_.data()); }
+  explicit Memory(std::size_t bytes) : memory_(bytes ? allocate_managed("Memory", bytes) : nullptr) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    if (memory_) release_managed(memory_);
+  }
+  std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(memory_); }
 
  private:
-  Scratch<char> room_;
+  void* memory_;
 };
 
 }  // namespace
@@ -27,12 +32,12 @@ PYBIND11_MODULE(_cuda, module, py::mod_gil_not_used()) {
   module.attr("__version__") = FASTDL_VERSION;
   module.def("device_count", &device_count);
   module.def(
-      "enter",
-      [](int device, std::uintptr_t stream) { return enter({device, reinterpret_cast<Stream>(stream)}); },
+      "enter", [](int device, std::uintptr_t stream) { return enter({device, reinterpret_cast<Stream>(stream)}); },
       py::arg("device"), py::arg("stream"));
   module.def("leave", &leave, py::arg("before"));
+  module.def("synchronize", [] { synchronize("cuda"); });
   py::class_<Memory>(module, "Memory", py::module_local())
-      .def(py::init<std::int64_t>(), py::arg("bytes"))
+      .def(py::init<std::size_t>(), py::arg("bytes"))
       .def_property_readonly("address", &Memory::address);
 #if defined(FASTDL_CUDA_EMULATION)
   module.attr("emulated") = true;

@@ -6,6 +6,7 @@
 //   - shared memory is allocated afresh for every block, filled with 0xff (NaN), and guarded by AddressSanitizer if
 //   that is on;
 //   - between two barriers the threads run in a chosen order: a result that depends on it is a race;
+//   - an access to 16 bytes that are not aligned so is a Fault;
 //   - any one barrier can be left out, to see that the tests would notice.
 // It has no memory model, no timing, no limits of registers or shared memory. Include launch.cuh, not this header.
 #pragma once
@@ -43,6 +44,11 @@ T exchange(unsigned mask, T value, unsigned lane, const Site& where) {
                  "lane " + std::to_string(lane) + " at " + Machine::text(where));
   std::memcpy(&value, &machine.thread().received[lane], sizeof(T));
   return value;
+}
+
+inline void check_aligned(const void* address) {
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0)
+    machine.fail("the address of 16 bytes to be a multiple of 16", "one that is not");
 }
 
 inline unsigned lane() { return machine.thread().number % 32; }

@@ -46,6 +46,8 @@ BACKENDS = ("auto", "native", "cuda", "reference")
 
 HOW_TO_BUILD = "with a C++20 compiler present, run `pip install .` in a checkout of fastdl (without FASTDL_NO_NATIVE)"
 
+HOW_TO_BUILD_CUDA = "with the CUDA toolkit's nvcc present, run `pip install .` in a checkout of fastdl"
+
 
 def _load_core() -> tuple[Any, str]:
     """Import the compiled extension, or tell why it cannot be used."""
@@ -107,8 +109,15 @@ def check_backend(where: str, name: object) -> str:
         raise ValueError(f"[{where}] expected one of {', '.join(BACKENDS)}, got {name!r}")
     if name == "native" and core is None:
         raise RuntimeError(f"[{where}] expected the compiled extension, but {missing}: {HOW_TO_BUILD}")
-    if name == "cuda" and load_cuda() is None:
-        raise RuntimeError(f"[{where}] expected the CUDA extension, but it is not installed")
+    if name == "cuda":
+        extension = load_cuda()
+        if extension is None:
+            raise RuntimeError(f"[{where}] expected the CUDA extension, but it is not installed: {HOW_TO_BUILD_CUDA}")
+        if extension.device_count() == 0:
+            raise RuntimeError(
+                f"[{where}] expected a CUDA device, got none: see that nvidia-smi lists one and that its driver is not "
+                "older than the CUDA that fastdl was built with"
+            )
     return name
 
 
@@ -368,6 +377,11 @@ class Call:
         before = extension.enter(*self.library.place(self.like))
         try:
             return (kernel or self.operation.cuda)(*arguments)  # type: ignore[misc]
+        except (TypeError, ValueError) as error:
+            # Of what the extension alone can see: whose memory an address is, whether it may be written.
+            if str(error).startswith("["):
+                raise
+            raise type(error)(f"[{self.operation.name}] {error}") from None
         finally:
             extension.leave(before)
 

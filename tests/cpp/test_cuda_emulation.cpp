@@ -2,8 +2,7 @@
 //
 // Every case runs in three thread orders, which must give the same bits, and is compared with a sum in higher
 // precision. Then faults are put in on purpose, to see that they would be noticed: every single barrier of the kernel
-// left out, a barrier that not all threads reach, warp operations on lanes that are not there. (Accesses out of bounds
-// are AddressSanitizer's to find.)
+// left out, and those of cuda_faults.cuh. (Reads out of bounds are AddressSanitizer's to find.)
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "check.hpp"
+#include "cuda_faults.cuh"
+#include "device.cu"
 #include "gram.cu"
 
 using namespace fastdl;
@@ -260,56 +261,22 @@ void test_missing_barriers(bool symmetric) {
   settings = {};
 }
 
-__global__ void reverse_values(const int* from, int* to, bool with_barrier) {
-  FASTDL_DYNAMIC_SHARED(int, values);
-  const int thread = int(threadIdx.x);
-  values[thread] = from[thread];
-  if (with_barrier) __syncthreads();
-  to[thread] = values[int(blockDim.x) - 1 - thread];
-}
-
-__global__ void divergent_barrier(int* out) {
-  if (threadIdx.x < 40) __syncthreads();
-  out[threadIdx.x] = 1;
-}
-
-__global__ void two_barriers(int* out) {
-  if (threadIdx.x % 2)
-    __syncthreads();
-  else
-    __syncthreads();
-  out[threadIdx.x] = 1;
-}
-
-__global__ void reads_before_writing(float* out) {
-  FASTDL_SHARED(float, value);
-  out[threadIdx.x] = value;
-}
-
-__global__ void sum_of_warp(const int* from, int* to) {
-  int value = from[threadIdx.x];
-  for (int bits = 16; bits; bits /= 2) value += __shfl_xor_sync(~0u, value, bits);
-  const int up = __shfl_up_sync(~0u, int(threadIdx.x), 1), down = __shfl_down_sync(~0u, int(threadIdx.x), 1, 8);
-  const int third = __shfl_sync(~0u, int(threadIdx.x), 3, 16);
-  const unsigned odd = __ballot_sync(~0u, threadIdx.x % 2);
-  __syncwarp();
-  to[threadIdx.x] = value + up + 100 * down + 10000 * third + (odd == 0xaaaaaaaau ? 1000000 : 0);
-}
-
-__global__ void shuffle_without_some(int* out) {
-  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_down_sync(~0u, 1, 1);
-}
-
-__global__ void shuffle_from_outside(int* out) {
-  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xffffu, 1, 20);
-}
-
 template <class Call>
 std::string fault_of(Call&& call) {
   try {
     call();
   } catch (const Fault& fault) {
     return fault.what();
+  }
+  return "";
+}
+
+// What was found when device memory was released.
+std::string reported() {
+  try {
+    cuda::leave(0);
+  } catch (const std::runtime_error& error) {
+    return error.what();
   }
   return "";
 }
@@ -339,8 +306,27 @@ void test_seeded_faults() {
     CHECK(fault.find("[lanes]") == 0 && fault.find("16 at warp") != fault.npos, "%s", fault.c_str());
     fault = fault_of([&] { cuda::launch("outside", shuffle_from_outside, geometry, to.data()); });
     CHECK(fault.find("[outside]") == 0 && fault.find("lane 20") != fault.npos, "%s", fault.c_str());
+    fault = fault_of([&] { cuda::launch("stuck", barrier_or_shuffle, geometry, to.data()); });
+    CHECK(fault.find("[stuck]") == 0 && fault.find("48 at barriers, 48 at warp") != fault.npos, "%s", fault.c_str());
     fault = fault_of([&] { cuda::launch("large", divergent_barrier, {dim3(1), dim3(1025)}, to.data()); });
     CHECK(fault.find("[large]") == 0, "%s", fault.c_str());
+
+    {
+      const cuda::Scratch<int> room("off_by_one", count, nullptr);
+      cuda::launch("off_by_one", off_by_one, {dim3(1), dim3(count)}, room.data(), int(count) - 1);
+    }
+    CHECK(reported().empty(), "writes within the memory are no fault");
+#if !defined(FASTDL_EMULATION_ASAN)  // which ends the program at such a write
+    {
+      const cuda::Scratch<int> room("off_by_one", count - 1, nullptr);
+      cuda::launch("off_by_one", off_by_one, {dim3(1), dim3(count)}, room.data(), int(count) - 1);
+    }
+    fault = reported();
+    CHECK(fault.find("got one outside") != fault.npos, "%s", fault.c_str());
+#endif
+    const cuda::Scratch<float> room("unaligned", 4 * count + 4, nullptr);
+    fault = fault_of([&] { cuda::launch("unaligned", unaligned, {dim3(1), dim3(count)}, room.data(), room.data()); });
+    CHECK(fault.find("[unaligned]") == 0 && fault.find("multiple of 16") != fault.npos, "%s", fault.c_str());
 
     // After all that the machine still works.
     cuda::launch("sum_of_warp", sum_of_warp, geometry, from.data(), to.data());
