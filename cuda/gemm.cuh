@@ -27,6 +27,7 @@
 namespace fastdl::gemm::cuda {
 
 using fastdl::cuda::Vector;
+using fastdl::cuda::vector_at;
 using Index = std::int64_t;
 
 // Leaves the sum as it is. An epilogue maps the finished sum of element (row, column), and is called for elements of C
@@ -112,7 +113,7 @@ struct Operand {
         const int count = far_at(v) < far_end ? near_end - near_ : 0;
         const T* place = next_ + (far_at(v) - far_) * from_.far_stride;
         if (from_.vectorised && count >= S::lanes) {
-          held_[v] = *reinterpret_cast<const Vector<T>*>(place);
+          held_[v] = vector_at(place);
         } else {
           FASTDL_UNROLL
           for (int e = 0; e < S::lanes; ++e) held_[v].lane[e] = e < count ? place[e * from_.near_stride] : T(0);
@@ -129,7 +130,7 @@ struct Operand {
           FASTDL_UNROLL
           for (int e = 0; e < S::lanes; ++e) slice[near_ + e][far_at(v)] = held_[v].lane[e];
         } else {
-          *reinterpret_cast<Vector<T>*>(&slice[far_at(v)][near_]) = held_[v];
+          vector_at(&slice[far_at(v)][near_]) = held_[v];
         }
       }
     }
@@ -236,8 +237,8 @@ struct Sums {
       Vector<T> left[S::part / S::lanes], right[S::part / S::lanes];
       FASTDL_UNROLL
       for (int g = 0; g < S::part / S::lanes; ++g) {
-        left[g] = *reinterpret_cast<const Vector<T>*>(&a[k][row(g * S::lanes)]);
-        right[g] = *reinterpret_cast<const Vector<T>*>(&b[k][column(g * S::lanes)]);
+        left[g] = vector_at(&a[k][row(g * S::lanes)]);
+        right[g] = vector_at(&b[k][column(g * S::lanes)]);
       }
       FASTDL_UNROLL
       for (int i = 0; i < S::part; ++i) {
@@ -267,7 +268,7 @@ template <class T, class To>
 __device__ __forceinline__ void store(const To& c, Index row, Index first, int column, int from, int to,
                                       const Vector<T>& values) {
   if (c.vectorised && column >= from && column + Vector<T>::lanes <= to) {
-    *reinterpret_cast<Vector<T>*>(c.at(row, first + column)) = values;
+    vector_at(c.at(row, first + column)) = values;
   } else {
     FASTDL_UNROLL
     for (int e = 0; e < Vector<T>::lanes; ++e)
@@ -316,7 +317,7 @@ __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const
         Vector<T> values;
         FASTDL_UNROLL
         for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i + e][first + j];
-        *reinterpret_cast<Vector<T>*>(&shared.row[j * S::threads_across + sums.thread_column][sums.row(i)]) = values;
+        vector_at(&shared.row[j * S::threads_across + sums.thread_column][sums.row(i)]) = values;
       }
     }
     __syncthreads();
@@ -325,7 +326,7 @@ __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const
       const int row_there = Sums<T>::spread(q % S::threads_across, first + q / S::threads_across);
       if (row_there >= rows_there) continue;
       store(c, tile.column() + row_there, tile.row(), column_there, tile.row() == tile.column() ? row_there + 1 : 0,
-            columns_there, *reinterpret_cast<const Vector<T>*>(&shared.row[q][column_there]));
+            columns_there, vector_at(&shared.row[q][column_there]));
     }
   }
 }

@@ -25,7 +25,7 @@ template <class T, class Epilogue>
 void gram(const char* name, const T* x, Index x_rows, Index x_row_stride, Index x_col_stride, const T* y, Index y_rows,
           Index y_row_stride, Index y_col_stride, Index cols, T* k, Index k_row_stride, const Epilogue& epilogue,
           cudaStream_t stream) {
-  gemm::cuda::multiply(name, false, gemm::cuda::operand(x, x_rows, cols, x_row_stride, x_col_stride),
+  gemm::cuda::multiply(name, gemm::cuda::operand(x, x_rows, cols, x_row_stride, x_col_stride),
                        gemm::cuda::operand(y, y_rows, cols, y_row_stride, y_col_stride), cols,
                        gemm::cuda::result(k, x_rows, y_rows, k_row_stride), epilogue, stream);
 }
@@ -35,8 +35,8 @@ template <class T, class Epilogue>
 void symmetric_gram(const char* name, const T* x, Index x_rows, Index x_row_stride, Index x_col_stride, Index cols,
                     T* k, Index k_row_stride, const Epilogue& epilogue, cudaStream_t stream) {
   const auto rows = gemm::cuda::operand(x, x_rows, cols, x_row_stride, x_col_stride);
-  gemm::cuda::multiply(name, true, rows, rows, cols, gemm::cuda::result(k, x_rows, x_rows, k_row_stride), epilogue,
-                       stream);
+  gemm::cuda::multiply_symmetric(name, rows, cols, gemm::cuda::result(k, x_rows, x_rows, k_row_stride), epilogue,
+                                 stream);
 }
 
 }  // namespace fastdl::gram::cuda
