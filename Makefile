@@ -85,7 +85,7 @@ test-cpp: build ## the C++ tests, every instruction set of this machine
 	$(BIN)/cmake --build build/cpp
 	$(BIN)/ctest --test-dir build/cpp --output-on-failure -j $$(nproc)
 
-test-python: build
+test-python: build-cuda
 	@# Without the extension its tests skip, which must not pass unseen.
 	$(BIN)/python -W error -c "import fastdl; assert fastdl.show_config('dicts')['native']"
 	@# Chosen tests run as they are: among them may be none of one of the two sorts, which pytest takes for a failure.
@@ -150,8 +150,9 @@ test-cuda: build-cuda ## the CUDA kernels, emulated and as nvcc compiles them
 test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
 	rm -rf build/no-native && $(PYTHON) -m venv build/no-native
 	FASTDL_NO_NATIVE=1 build/no-native/bin/python -m pip install -q --disable-pip-version-check . pytest pytest-timeout pytest-xdist array-api-strict hypothesis
-	build/no-native/bin/python -m pytest -q -p no:cacheprovider $(TOGETHER) tests
-	build/no-native/bin/python -m pytest -q -p no:cacheprovider -m alone tests
+	@# Nor with the kernels of a GPU, of which the suite with the host's has its share.
+	FASTDL_BUILD=build/no-native build/no-native/bin/python -m pytest -q -p no:cacheprovider $(TOGETHER) tests
+	FASTDL_BUILD=build/no-native build/no-native/bin/python -m pytest -q -p no:cacheprovider -m alone tests
 
 # -O1: it is compiled to be checked, not to be fast.
 asan: build ## the C++ tests and the main Python tests under the address and undefined-behaviour sanitizers
@@ -160,13 +161,15 @@ asan: build ## the C++ tests and the main Python tests under the address and und
 	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) -DCMAKE_INSTALL_PREFIX=$(abspath build/asan/stage/fastdl)
 	$(BIN)/cmake --build build/asan
 	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/asan --output-on-failure
+	ln -sfn . build/asan/cpp
 	rm -rf build/asan/stage && cp -r python build/asan/stage && $(BIN)/cmake --install build/asan > build/asan/install.log
 	@# -S keeps the editable install out of the way. CPython leaks by design, so leaks are left to the C++ tests.
 	site=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))"); \
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
-	  UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -S -c "import sys; sys.path[:0] = ['build/asan/stage', '$$site']; \
+	  UBSAN_OPTIONS=halt_on_error=1 FASTDL_BUILD=build/asan $(BIN)/python -S -c "import glob, sys; sys.path[:0] = ['build/asan/stage', '$$site']; \
 	  import fastdl, pytest; assert 'stage' in fastdl.__file__; \
-	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_gram.py', 'tests/test_errors.py', 'tests/test_arrays.py']))"
+	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not ptxsim and not gpu', 'tests/test_gram.py', 'tests/test_errors.py', \
+	    'tests/test_arrays.py', *sorted(glob.glob('tests/test_cuda_*.py'))]))"
 
 # ---- quality ----
 lint: build ## ruff, mypy, clang-format

@@ -10,7 +10,7 @@ import fastdl
 from cases import layouts
 from cases.gram import linear_expected, linear_tolerance
 from cuda_device import Array, same_layout, to_device
-from fastdl import _arrays, _dispatch
+from fastdl import _arrays, _dispatch, _selftest
 
 
 def test_in_and_out(cuda, dtype, rng):
@@ -72,6 +72,17 @@ class TestBackends:
         monkeypatch.setattr(_dispatch, "_cuda_looked_for", True)
         with pytest.raises(RuntimeError, match=r"\[backend\] expected a CUDA device, got none: see that nvidia-smi"):
             fastdl.backend("cuda")
+
+
+def test_selftest(cuda, monkeypatch, capsys):
+    """What it checks of an installation with a GPU: the first of its functions, as all would take minutes here."""
+    monkeypatch.setattr(_selftest, "_SIZES", ((0, 3, 2), (7, 9, 17)))
+    monkeypatch.setattr(_selftest, "_CHECKS", _selftest._CHECKS[:1])
+    place = _selftest._Place("here", to_device, lambda array: array.host)
+    monkeypatch.setattr(_selftest, "_gpu", lambda: place)
+    monkeypatch.setattr(_dispatch, "core", None)
+    assert _selftest.run() == 0
+    assert capsys.readouterr().out.count("cuda      here") == 2
 
 
 class Recorder:

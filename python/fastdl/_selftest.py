@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from fastdl import _dispatch, conv, gram, group, hebbian, scattering
 from fastdl._kernels import KERNELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Around the widths of vectors and tiles, where kernels go wrong first.
 _SIZES = ((0, 3, 2), (1, 1, 1), (7, 9, 17), (33, 16, 64), (97, 65, 523))
@@ -46,7 +48,7 @@ def _against_reference(name: str) -> Callable[..., Any]:
 
 
 def _matvec(X: Any, Y: Any | None = None) -> Any:
-    return gram.matvec(X, np.ones((X if Y is None else Y).shape[0], X.dtype), Y)
+    return gram.matvec(X, 0 * (X if Y is None else Y)[:, 0] + 1, Y)
 
 
 def _row_sums(rng: np.random.Generator, dtype: Any) -> Iterator[tuple[Any, Any, Any]]:
@@ -187,18 +189,43 @@ _CHECKS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
 )
 
 
-def _largest_excess(function: Callable[..., Any], calls: Iterator[tuple[Any, Any, Any]]) -> float:
+class _Place(NamedTuple):
+    """Where the arrays of a check lie: how they come there, and how results come back."""
+
+    name: str
+    upload: Callable[[Any], Any] = np.asarray
+    download: Callable[[Any], Any] = np.asarray
+
+
+def _gpu() -> _Place | None:
+    """Give the library in which there are arrays on a GPU."""
+    extension = _dispatch.load_cuda()
+    if extension is None or extension.device_count() == 0:
+        return None
+    for name in ("cupy", "torch"):
+        try:
+            library = import_module(name)
+        except ImportError:
+            continue
+        if name == "cupy":
+            return _Place(name, library.asarray, library.asnumpy)
+        if library.cuda.is_available():
+            return _Place(name, lambda array, torch=library: torch.from_numpy(array).cuda(), lambda t: t.cpu().numpy())
+    return None
+
+
+def _largest_excess(function: Callable[..., Any], calls: Iterator[tuple[Any, Any, Any]], place: _Place) -> float:
     """Give the largest error as a share of the allowed one: at most 1 is right."""
     worst = 0.0
     for arguments, expected, allowed in calls:
-        error = np.abs(function(*arguments) - expected)
+        error = np.abs(place.download(function(*(place.upload(array) for array in arguments))) - expected)
         if error.size:
             share = error / np.maximum(allowed, np.finfo(np.float64).tiny)
             worst = max(worst, float("inf") if np.isnan(share).any() else float(share.max()))
     return worst
 
 
-def _levels() -> Iterator[tuple[str, str]]:
+def _levels() -> Iterator[tuple[str, _Place]]:
     """Set each backend and instruction set in turn, and leave things as they were."""
     core = _dispatch.core
     if core is not None:
@@ -206,30 +233,33 @@ def _levels() -> Iterator[tuple[str, str]]:
         try:
             for isa in core.isas():
                 core.set_isa(isa)
-                yield "native", isa
+                yield "native", _Place(isa)
                 if isa == before:  # FASTDL_ISA may hold back wider ones, and for a reason
                     break
         finally:
             core.set_isa(before)
-    yield "reference", ""
+    gpu = _gpu()
+    if gpu is not None:
+        yield "cuda", gpu
+    yield "reference", _Place("")
 
 
 def run() -> int:
     """Print one line a check; return 0 if all is right, else 1."""
     failures = 0
-    for backend, isa in _levels():
+    for backend, place in _levels():
         for name, function, make in _CHECKS:
             if backend == "reference" and make is not _linear:
                 continue  # it is what the others are compared with
             for dtype in (np.float32, np.float64):
                 try:
                     with _dispatch.backend(backend):
-                        worst = _largest_excess(function, make(np.random.default_rng(0), dtype))
+                        worst = _largest_excess(function, make(np.random.default_rng(0), dtype), place)
                     right, found = worst <= 1, f"error {worst:.2g} of the allowed"
                 except Exception as error:  # whatever a broken installation raises is a finding, not the end
                     right, found = False, f"{type(error).__name__}: {error}"
                 failures += not right
-                print(f"{'ok' if right else 'WRONG':6}{name:32}{dtype.__name__:9}{backend:10}{isa:10}{found}")
+                print(f"{'ok' if right else 'WRONG':6}{name:32}{dtype.__name__:9}{backend:10}{place.name:10}{found}")
     if _dispatch.core is None:
         print(f"The compiled extension was not checked: {_dispatch.missing}.")
     print(f"{failures} failures" if failures else "All right.")
