@@ -1,9 +1,7 @@
 # The CUDA backend: fastdl._cuda, where nvcc is. tests/cpp makes the same module of the same sources by emulation.
 
-set(FASTDL_CUDA_KERNELS cuda/device.cu cuda/gram.cu cuda/strided.cu)
-set(FASTDL_CUDA_BINDINGS
-  cuda/bindings/arrays.cpp cuda/bindings/conv.cpp cuda/bindings/gram.cpp cuda/bindings/group.cpp cuda/bindings/hebbian.cpp
-  cuda/bindings/module.cpp cuda/bindings/scattering.cpp)
+file(GLOB FASTDL_CUDA_KERNELS RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cuda/*.cu)
+file(GLOB FASTDL_CUDA_BINDINGS RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cuda/bindings/*.cpp)
 
 if(NOT FASTDL_BUILD_PYTHON OR FASTDL_CUDA STREQUAL "OFF")
   return()
@@ -17,10 +15,11 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-# The generation of 2018 and what came after it, as far as this nvcc knows them; still newer ones compile the PTX of the last.
+# The generation of 2018 and what came after it, as far as this nvcc knows them: code for 80 runs on 86 and 89 too, and still newer
+# ones compile the PTX of the last.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
-  foreach(architecture 75 80 86 89 90 100 120)
+  foreach(architecture 75 80 90 100 120)
     if(known MATCHES "compute_${architecture}\n")
       list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture}-real)
       set(newest ${architecture})

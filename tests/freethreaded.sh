@@ -56,7 +56,7 @@ fi
 [[ -x $python ]] || "$(echo "$prefix"/bin/python3.*t)" -m venv "$cache/venv"
 
 # Without --only-binary pip prefers a newer numpy that has no free-threaded wheel and compiles it.
-"$python" -m pip install -q --only-binary=numpy . pytest ${FASTDL_FREETHREADED_EXTRAS:-}
+"$python" -m pip install -q --only-binary=numpy -C cmake.define.FASTDL_CUDA=OFF . pytest ${FASTDL_FREETHREADED_EXTRAS:-}
 cd "$cache" && "$python" -c "import sys, fastdl; assert not sys._is_gil_enabled(), 'the import enabled the GIL'"
 cd "$OLDPWD"
 [[ $# -eq 0 ]] || "$python" -m pytest "$@"
