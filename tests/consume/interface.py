@@ -20,7 +20,7 @@ def declarations(text: str) -> list[str]:
     text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
     text = " ".join(text.split())
     lines = []
-    for body, name in re.findall(r"typedef enum \w+ \{(.*?)\} (\w+);", text):
+    for body, name in re.findall(r"typedef enum \w+ FASTDL_INT \{(.*?)\} (\w+);", text):
         value = -1
         for entry in filter(None, (part.strip() for part in body.split(","))):
             label, _, given = entry.partition("=")

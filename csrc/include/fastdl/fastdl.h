@@ -42,11 +42,16 @@
 #define FASTDL_API __attribute__((visibility("default")))
 #endif
 
+/* C lets any number into an enumeration; so that C++ may look at one that has no name, and refuse it, it is told that
+ * these are numbers of type int. */
 #ifdef __cplusplus
+#define FASTDL_INT : int
 extern "C" {
+#else
+#define FASTDL_INT
 #endif
 
-typedef enum fastdl_status {
+typedef enum fastdl_status FASTDL_INT {
   FASTDL_OK = 0,
   FASTDL_INVALID_ARGUMENT = 1, /* a shape, stride, pointer or value; Python's ValueError */
   FASTDL_OUT_OF_MEMORY = 2,    /* scratch space could not be had; Python's MemoryError */
@@ -121,7 +126,7 @@ FASTDL_API fastdl_status fastdl_gram_linear_f64(const fastdl_matrix_f64* X, cons
  * - ARC_COSINE: (|x| |y|)^order J_order(angle) / pi; order = 0, 1 or 2
  * - NNGP, NTK: of a ReLU network with `depth` hidden layers; depth, w_std, b_std >= 0; normalize: x.y / d
  */
-typedef enum fastdl_kernel_kind {
+typedef enum fastdl_kernel_kind FASTDL_INT {
   FASTDL_LINEAR = 0,
   FASTDL_POLYNOMIAL,
   FASTDL_SIGMOID,
@@ -319,9 +324,14 @@ typedef struct fastdl_conv_shape {
 /* The padding after the last position follows from `out`. A padding below 0 leaves positions out. */
 
 /* What lies outside of x. REFLECT needs the padding, on both sides, to be smaller than the extent of x. */
-typedef enum fastdl_padding { FASTDL_ZEROS = 0, FASTDL_CIRCULAR, FASTDL_REFLECT, FASTDL_REPLICATE } fastdl_padding;
+typedef enum fastdl_padding FASTDL_INT {
+  FASTDL_ZEROS = 0,
+  FASTDL_CIRCULAR,
+  FASTDL_REFLECT,
+  FASTDL_REPLICATE
+} fastdl_padding;
 
-typedef enum fastdl_activation {
+typedef enum fastdl_activation FASTDL_INT {
   FASTDL_NO_ACTIVATION = 0,
   FASTDL_RELU,
   FASTDL_LEAKY_RELU, /* slope 0.01 */
@@ -331,7 +341,7 @@ typedef enum fastdl_activation {
 
 /* AUTO takes what a cost model says is fastest. WINOGRAD is for 3 x 3 filters of stride and dilation 1. FFT has errors
  * relative to the largest results, and spreads what is not finite. */
-typedef enum fastdl_conv_algorithm {
+typedef enum fastdl_conv_algorithm FASTDL_INT {
   FASTDL_CONV_AUTO = 0,
   FASTDL_CONV_DIRECT,
   FASTDL_CONV_WINOGRAD,
@@ -418,7 +428,7 @@ typedef struct fastdl_array_f64 {
  *   VALID     the |n - m| + 1 to which nothing outside of f (or of h, if it is the larger one) contributes; none if n
  *             or m is 0. One of f and h must be at least as large as the other along every axis
  *   CIRCULAR  n, where f is one period of a periodic array and h is folded onto such a period */
-typedef enum fastdl_convolution_mode {
+typedef enum fastdl_convolution_mode FASTDL_INT {
   FASTDL_MODE_FULL = 0,
   FASTDL_MODE_SAME,
   FASTDL_MODE_VALID,
@@ -430,7 +440,7 @@ typedef enum fastdl_convolution_mode {
  * OVERLAP_ADD  by transforms of tiles along the longest axis, for an h that is short there. What is not finite spreads
  *              over its tiles.
  * AUTO         what is quickest; but DIRECT if something is not finite and there are fewer than 2^36 products. */
-typedef enum fastdl_convolution_method {
+typedef enum fastdl_convolution_method FASTDL_INT {
   FASTDL_METHOD_AUTO = 0,
   FASTDL_METHOD_DIRECT,
   FASTDL_METHOD_FFT,
@@ -466,7 +476,7 @@ FASTDL_API fastdl_status fastdl_conv_correlate_f64(const fastdl_array_f64* f, co
  * - BCM: w_i += lr y_i (y_i - theta_i) x, then theta_i += (y_i^2 - theta_i) / tau; tau > 0
  * - KROTOV: w_i += lr g_i (x - y_i w_i), g 1 for the largest y, -delta for number `rank` >= 2, 0 for all others
  * - SOFT: w_i += lr s_i (x - y_i w_i), s = softmax(y / temperature); temperature > 0 */
-typedef enum fastdl_hebbian_kind {
+typedef enum fastdl_hebbian_kind FASTDL_INT {
   FASTDL_HEBBIAN_HEBB = 0,
   FASTDL_HEBBIAN_NORMALIZED,
   FASTDL_HEBBIAN_OJA,
@@ -479,7 +489,7 @@ typedef enum fastdl_hebbian_kind {
 
 /* LOOP takes a sample after the other; BLOCKS gives the same, to rounding, from products of blocks of samples; AUTO is
  * the quicker one. */
-typedef enum fastdl_hebbian_algorithm {
+typedef enum fastdl_hebbian_algorithm FASTDL_INT {
   FASTDL_HEBBIAN_AUTO = 0,
   FASTDL_HEBBIAN_LOOP,
   FASTDL_HEBBIAN_BLOCKS
@@ -589,7 +599,7 @@ FASTDL_API fastdl_status fastdl_hebbian_crosstalk_f64(const fastdl_matrix_f64* P
  * Channels are those of one element. All arrays are contiguous in the order of their axes, but that x may have strides.
  */
 
-typedef enum fastdl_planar_group { FASTDL_P2 = 0, FASTDL_P4, FASTDL_PM, FASTDL_P4M } fastdl_planar_group;
+typedef enum fastdl_planar_group FASTDL_INT { FASTDL_P2 = 0, FASTDL_P4, FASTDL_PM, FASTDL_P4M } fastdl_planar_group;
 
 typedef struct fastdl_group_shape {
   fastdl_planar_group group;
@@ -601,7 +611,7 @@ typedef struct fastdl_group_shape {
 
 /* EXPAND is a plain convolution with the filters of all elements written out. ORBIT takes the sums over orbits apart by
  * the representations of the group, which is exact and needs fewer multiplications. AUTO is the quicker one. */
-typedef enum fastdl_group_algorithm {
+typedef enum fastdl_group_algorithm FASTDL_INT {
   FASTDL_GROUP_AUTO = 0,
   FASTDL_GROUP_EXPAND,
   FASTDL_GROUP_ORBIT
@@ -636,7 +646,7 @@ FASTDL_API fastdl_status fastdl_group_expand_f64(fastdl_planar_group group, int 
                                                  int64_t in_channels, int64_t kernel, const double* w, double* out);
 
 /* L2 is the root of the sum of squares. */
-typedef enum fastdl_group_pool {
+typedef enum fastdl_group_pool FASTDL_INT {
   FASTDL_GROUP_POOL_MAX = 0,
   FASTDL_GROUP_POOL_MEAN,
   FASTDL_GROUP_POOL_SUM,
@@ -656,7 +666,7 @@ FASTDL_API fastdl_status fastdl_group_convolve_f64(const double* f, int64_t coun
                                                    const int64_t* quotient, double* out);
 
 /* STEP: 1 from 0 on; CDF: 1 up to 0. */
-typedef enum fastdl_group_nonlinearity {
+typedef enum fastdl_group_nonlinearity FASTDL_INT {
   FASTDL_GROUP_STEP = 0,
   FASTDL_GROUP_CDF,
   FASTDL_GROUP_SIGMOID,
