@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import float64, kind, library_of
+from fastdl._arrays import kind, library_of
 from fastdl._kernels import integer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def learning_rates(call: Call, lr: Any, n: int) -> HostArray:
     The steps never decide that dtype: they are rounded to it.
     """
     where = call.operation.name
-    dtype = call.dtype if isinstance(call.dtype, np.dtype) else float64
+    dtype = call.dtype if isinstance(call.dtype, np.dtype) else call.precision
     if isinstance(lr, Real) and not isinstance(lr, (bool, np.bool_)):
         with np.errstate(over="ignore"):
             steps = np.broadcast_to(np.asarray(lr, dtype), (n,))
@@ -56,7 +56,7 @@ def learning_rates(call: Call, lr: Any, n: int) -> HostArray:
         raise TypeError(f"[{where}] expected lr to be a number or one for each sample, got {kind(lr)}")
     library = library_of(lr)
     try:
-        view = library.view(where, "lr", lr) if library.device(lr) == "cpu" else np.asarray(lr.get())
+        view = library.view(where, "lr", lr) if library.device(lr) == "cpu" else on_host(lr)
     except AttributeError:
         raise TypeError(f"[{where}] expected lr to be a number or {n} of them, got {kind(lr)}") from None
     if view.dtype.kind not in "fiu":
@@ -70,6 +70,11 @@ def learning_rates(call: Call, lr: Any, n: int) -> HostArray:
     if not np.isfinite(steps).all():
         raise ValueError(f"[{where}] expected lr to be finite, got {view[~np.isfinite(steps)][0]}")
     return steps
+
+
+def on_host(array: Array) -> HostArray:
+    """Copy a small array of a device to main memory."""
+    return np.asarray(array.get() if hasattr(array, "get") else array.cpu().numpy())
 
 
 def choice(where: str, name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -100,8 +105,16 @@ def _same(first: Array, second: Array) -> bool:
     if first is second:
         return True
     if not (isinstance(first, np.ndarray) and isinstance(second, np.ndarray)):
-        return False
+        return _on_device(first) is not None and _on_device(first) == _on_device(second)
     return first.ctypes.data == second.ctypes.data and first.shape == second.shape and first.strides == second.strides
+
+
+def _on_device(array: Array) -> tuple[Any, ...] | None:
+    """Give what tells the elements of a device array from those of others."""
+    if isinstance(array, np.ndarray) or not hasattr(array, "__cuda_array_interface__"):
+        return None
+    interface = array.__cuda_array_interface__
+    return interface["data"][0], interface["shape"], interface["typestr"], interface.get("strides")
 
 
 _SWEEPS = integer("a whole number of at least 0", lambda value: 0 <= value <= 1 << 62)
@@ -142,7 +155,7 @@ def orders(where: str, d: int, mode: str, order: Any, seed: Any, max_sweeps: int
 
 def spins(call: Call, at: int) -> None:
     """Refuse states that are not made of +1 and −1. Kernels look for themselves."""
-    if call.backend == "native":
+    if call.compiled:
         return
     states = call.arrays[at]
     if isinstance(states, np.ndarray):

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastdl._arrays import NUMPY, kind, library_of
 from fastdl._dispatch import Operation
-from fastdl._hebbian_checks import choice, flag
+from fastdl._hebbian_checks import choice, flag, on_host
 from fastdl._kernels import integer, real
 from fastdl._progress import Report, check_progress
 
@@ -84,8 +84,8 @@ class HebbianPCA:
            [1., 0., 0.]])
     """
 
-    components_: HostArray
-    mean_: HostArray
+    components_: Array
+    mean_: Array
     n_features_in_: int
     n_samples_seen_: int
     _largest: float
@@ -189,17 +189,18 @@ class HebbianPCA:
         samples = self._samples(where, X)
         n, d = samples.shape
         first = not hasattr(self, "components_")
+        xp, place = _home(samples)
         if first:
-            mean = np.zeros(d)
-            weights = _initial(self.n_components, d, self.random_state).astype(samples.dtype)
+            mean = xp.zeros(d, dtype=xp.float64, **place)
+            weights = _cast(xp.asarray(_initial(self.n_components, d, self.random_state), **place), samples.dtype)
             seen, largest = 0, 0.0
         else:
             mean, weights = self.mean_, self.components_
             seen, largest = self.n_samples_seen_, self._largest
-            samples = samples.astype(weights.dtype, copy=False)
+            samples = _cast(samples, weights.dtype)
         after = mean
         if self.center:
-            after = np.empty(d)
+            after = xp.empty(d, dtype=xp.float64, **place)
             samples = _center.begin(samples).finish((n, d), None, mean, seen, after)
         weights, largest = self._step(where, weights, samples, seen, largest)
         self.components_, self.mean_, self._largest = weights, after, largest
@@ -231,7 +232,10 @@ class HebbianPCA:
         where = "hebbian.HebbianPCA.transform"
         self._learnt(where)
         samples = self._samples(where, X)
-        weights = self._directions().astype(samples.dtype, copy=False)
+        weights = _cast(self._directions(), samples.dtype)
+        if not isinstance(samples, np.ndarray):
+            parts = [linear(_cast(piece - self.mean_, samples.dtype), weights) for piece in _pieces(where, samples)]
+            return _home(samples)[0].concat(parts) if parts else linear(samples, weights)
         if not self.mean_.any():
             return library_of(X).wrap(linear(samples, weights), X)
         # The mean is taken from the samples, not from products with them: those may be of another order of magnitude.
@@ -263,10 +267,12 @@ class HebbianPCA:
         where = "hebbian.HebbianPCA.inverse_transform"
         self._learnt(where)
         library = library_of(Y)
-        places = library.view(where, "Y", Y)
+        places = library.view(where, "Y", Y) if library.device(Y) == "cpu" else Y
         if places.ndim != 2 or places.shape[1] != self.n_components:
-            raise ValueError(f"[{where}] expected Y of shape (n, {self.n_components}), got {places.shape}")
-        return library.wrap(places @ self._directions() + self.mean_.astype(self.components_.dtype), Y)
+            raise ValueError(f"[{where}] expected Y of shape (n, {self.n_components}), got {tuple(places.shape)}")
+        self._check_place(where, "Y", Y, places)
+        result = places @ self._directions() + _cast(self.mean_, self.components_.dtype)
+        return library.wrap(result, Y) if isinstance(result, np.ndarray) else result
 
     def fit_transform(self, X: Array, y: object = None) -> Array:
         """Learn from samples, and give their coordinates.
@@ -321,28 +327,34 @@ class HebbianPCA:
         if not hasattr(self, "components_"):
             raise ValueError(f"[{where}] expected fit or partial_fit before, got neither")
 
-    def _samples(self, where: str, X: Array) -> HostArray:
-        """Give samples as a NumPy array of float32 or float64, with the features seen before."""
+    def _samples(self, where: str, X: Array) -> Array:
+        """Give samples of float32 or float64, a NumPy array or where they are, with the features seen before."""
         call = _center.begin(X)
         samples = call.arrays[0]
-        if not isinstance(samples, np.ndarray):
-            raise TypeError(f"[{where}] expected X in main memory, got {kind(X)}")
         d = getattr(self, "n_features_in_", "d")
         if samples.ndim != 2 or (d != "d" and samples.shape[1] != d):
-            raise ValueError(f"[{where}] expected X of shape (n, {d}), got {samples.shape}")
+            raise ValueError(f"[{where}] expected X of shape (n, {d}), got {tuple(samples.shape)}")
+        if d != "d":
+            self._check_place(where, "X", X, samples)
         return samples
 
-    def _directions(self) -> HostArray:
+    def _check_place(self, where: str, name: str, given: Array, array: Array) -> None:
+        """Refuse an array of another library than the samples before, or on the host if these were on a device."""
+        if type(self.mean_) is not type(array):
+            raise TypeError(f"[{where}] expected {name} where the samples before were, got {kind(given)}")
+
+    def _directions(self) -> Array:
         """Give the components at length 1 where the rule makes them so: those of ccipca are eigenvalues long."""
         if self.rule != "ccipca":
             return self.components_
-        lengths = np.linalg.norm(self.components_, axis=1, keepdims=True)
-        rows: HostArray = self.components_ / np.where(lengths == 0, 1, lengths).astype(self.components_.dtype)
-        return rows
+        if isinstance(self.components_, np.ndarray):
+            lengths = np.linalg.norm(self.components_, axis=1, keepdims=True)
+            return self.components_ / np.where(lengths == 0, 1, lengths).astype(self.components_.dtype)
+        xp, _ = _home(self.components_)
+        norms = xp.sqrt(xp.sum(self.components_ * self.components_, axis=1, keepdims=True))
+        return self.components_ / xp.where(norms == 0, xp.ones_like(norms), norms)
 
-    def _step(
-        self, where: str, weights: HostArray, samples: HostArray, seen: int, largest: float
-    ) -> tuple[HostArray, float]:
+    def _step(self, where: str, weights: Array, samples: Array, seen: int, largest: float) -> tuple[Array, float]:
         """Let the rule see samples; give the weights, and the largest squared length so far."""
         from fastdl import hebbian
 
@@ -350,7 +362,7 @@ class HebbianPCA:
             return hebbian.ccipca(weights, samples, count=seen), largest
         numbers = np.arange(seen, seen + len(samples))
         if self.learning_rate is None:
-            lengths = np.einsum("ij,ij->i", samples, samples, dtype=np.float64)
+            lengths = _squared_lengths(samples)
             so_far = np.maximum(np.maximum.accumulate(lengths), largest)
             largest = float(so_far[-1]) if len(so_far) else largest
             rates: Any = 1 / (np.where(so_far > 0, so_far, 1) * (1 + numbers / (PATIENCE * self.n_components)))
@@ -361,6 +373,31 @@ class HebbianPCA:
         else:
             rates = float(self.learning_rate)
         return getattr(hebbian, self.rule)(weights, samples, rates), largest
+
+
+def _home(array: Array) -> tuple[Any, dict[str, Any]]:
+    """Give the namespace of an array, and where to make others beside it."""
+    if isinstance(array, np.ndarray):
+        return np, {}
+    library = library_of(array)
+    return library.namespace(array), {"device": library.exact_device(array)}
+
+
+def _cast(array: Array, dtype: Any) -> Array:
+    """Give an array of another dtype, or the same one."""
+    if isinstance(array, np.ndarray):
+        return array.astype(dtype, copy=False)
+    return _home(array)[0].astype(array, dtype, copy=False)
+
+
+def _squared_lengths(samples: Array) -> HostArray:
+    """Give the squared length of every sample, in main memory and in float64."""
+    if isinstance(samples, np.ndarray):
+        lengths: HostArray = np.einsum("ij,ij->i", samples, samples, dtype=np.float64)
+        return lengths
+    xp, _ = _home(samples)
+    wide = xp.astype(samples, xp.float64)
+    return on_host(xp.sum(wide * wide, axis=1))
 
 
 def _initial(k: int, d: int, seed: Any) -> HostArray:
