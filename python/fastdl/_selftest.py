@@ -202,16 +202,18 @@ def _gpu() -> _Place | None:
     extension = _dispatch.load_cuda()
     if extension is None or extension.device_count() == 0:
         return None
-    for name in ("cupy", "torch"):
-        try:
-            library = import_module(name)
-        except ImportError:
-            continue
-        if name == "cupy":
-            return _Place(name, library.asarray, library.asnumpy)
-        if library.cuda.is_available():
-            return _Place(name, lambda array, torch=library: torch.from_numpy(array).cuda(), lambda t: t.cpu().numpy())
-    return None
+    try:
+        cupy = import_module("cupy")
+        return _Place("cupy", cupy.asarray, cupy.asnumpy)
+    except ImportError:
+        pass
+    try:
+        torch = import_module("torch")
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    return _Place("torch", lambda array: torch.from_numpy(array).cuda(), lambda tensor: tensor.cpu().numpy())
 
 
 def _largest_excess(function: Callable[..., Any], calls: Iterator[tuple[Any, Any, Any]], place: _Place) -> float:
