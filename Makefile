@@ -128,7 +128,7 @@ build-cuda: build ## fastdl._cuda as the tests execute it
 
 build/ptxsim/%.cu.o: cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	nvcc -std=c++20 -Werror all-warnings -arch=compute_75 --no-compress -Xcompiler -fPIC,-fvisibility=hidden -Icuda -Icsrc/include -c $< -o $@
+	nvcc -std=c++20 -Werror all-warnings -arch=compute_75 --no-compress -Xcompiler -fPIC,-fvisibility=hidden -Icuda -Icsrc/include -Ibuild/cpp/include -c $< -o $@
 
 build/ptxsim/%.cpp.o: cuda/%.cpp $(CUDA_HEADERS)
 	@mkdir -p $(@D)

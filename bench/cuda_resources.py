@@ -91,7 +91,9 @@ def said(source: Path, architectures: tuple[int, ...]) -> tuple[str, str]:
     if kept.exists() and kept.stat().st_mtime > newest:
         return kept.read_text(), ptx.read_text()
     KEPT.mkdir(parents=True, exist_ok=True)
-    common = [nvcc, "-std=c++20", "-Werror", "all-warnings", "-I", CUDA, "-I", ROOT / "csrc" / "include", source]
+    # The version's header is made by the build.
+    folders = [f"-I{folder}" for folder in (CUDA, ROOT / "csrc" / "include", ROOT / "build" / "cpp" / "include")]
+    common = [nvcc, "-std=c++20", "-Werror", "all-warnings", *folders, source]
     codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     text = _output(*common, "-fatbin", *codes, "-Xptxas", "-v", "-o", kept.with_suffix(".fatbin"))
     _output(*common, "-ptx", f"-arch=compute_{min(architectures)}", "-o", ptx)

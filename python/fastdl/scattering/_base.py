@@ -37,9 +37,9 @@ class Transform:
         call = operation.begin(*arrays)
         tree = self._current()
         batch = batch_of(call, tree.shape)
-        if call.backend == "native":
+        if call.compiled:
             means = operation in (self._mean, self._mean_backward)
-            plan = plan_of(tree, call.dtype, means) if tree.averaged or means else None
+            plan = plan_of(tree, call, means) if tree.averaged or means else None
             if plan is not None:
                 return call, batch, plan
             call.backend = "reference"
@@ -60,7 +60,7 @@ class Transform:
         """Bring signals of the kernels, which square moduli, to sizes whose squares are within the type.
 
         Each by its own power of two, which changes no digit. Give what results are to be multiplied with, of the shape
-        of the batch, or None.
+        of the batch, or None. Kernels on a device do it themselves: looking at the signals here would wait for them.
         """
         x = call.arrays[0]
         if call.backend != "native" or not x.size:

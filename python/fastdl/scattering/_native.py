@@ -7,10 +7,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fastdl._dispatch import core
+from fastdl._dispatch import core, load_cuda
 
 if TYPE_CHECKING:
-    from fastdl._arrays import HostArray
+    from fastdl._arrays import Array, HostArray
+    from fastdl._dispatch import Call
     from fastdl.scattering._tree import Level, Tree
 
     Axis = tuple[HostArray, int, int, int]
@@ -41,8 +42,9 @@ def _mean(level: Level) -> list[Axis]:
     return axes
 
 
-def _make(tree: Tree, dtype: Any, means: bool) -> Any:
-    kind = core.scattering.PlanF32 if dtype == np.float32 else core.scattering.PlanF64
+def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
+    """Make a plan of an extension, whose functions for scattering are `family`."""
+    kind = family.PlanF32 if dtype == np.float32 else family.PlanF64
     flat = len(tree.shape) == 1
     levels = [(_mean if means else _low_pass)(level) for level in tree.levels]
     places = [
@@ -90,12 +92,60 @@ class Plan:
         self._native.vjp(np.ascontiguousarray(x), np.ascontiguousarray(grad), out)
 
 
-def plan_of(tree: Tree, dtype: Any, means: bool) -> Plan | None:
-    """Give the plan of a tree, or None where only the reference computes it."""
-    if core is None or not hasattr(core, "scattering"):
-        return None
+class DevicePlan:
+    """The same for arrays on a CUDA device, whatever their layout."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    def forward(self, x: Array, out: Array) -> None:
+        self._native.forward(x, out)
+
+    def backward(self, x: Array, grad: Array, out: Array) -> None:
+        self._native.vjp(x, grad, out)
+
+
+def plan_of(tree: Tree, call: Call, means: bool) -> Plan | DevicePlan | None:
+    """Give the plan of a tree for the backend of a call, or None where only the reference computes it."""
+    if call.backend == "native":
+        if core is None or not hasattr(core, "scattering"):
+            return None
+        known = _plans.setdefault(tree, {})
+        key: Any = (np.dtype(call.dtype).name, means)
+        if key not in known:
+            known[key] = Plan(_make(core.scattering, tree, call.dtype, means))
+        return known[key]  # type: ignore[no-any-return]
     known = _plans.setdefault(tree, {})
-    key = (np.dtype(dtype).name, means)
+    key = (call.precision.name, means, load_cuda(), call.library.place(call.like)[0])
     if key not in known:
-        known[key] = Plan(_make(tree, dtype, means))
+        known[key] = _on_device(lambda family: DevicePlan(_make(family, tree, call.precision, means)), call)
     return known[key]  # type: ignore[no-any-return]
+
+
+def _on_device(make: Any, call: Call) -> Any:
+    """Make something of the CUDA extension on the device of a call; None where it has no kernels for the sizes."""
+    try:
+        return call.run(load_cuda().scattering, kernel=make)
+    except NotImplementedError:
+        return None
+
+
+_filters: dict[Any, Any] = {}  # of volumes, on devices: those of the last transforms
+_MOST_FILTERS = 4
+
+
+def filters_of(spectra: tuple[HostArray, ...], size: tuple[int, ...], call: Call) -> Any:
+    """Give the filters of volumes, uploaded to the device of a call; None where there are no kernels for the sizes.
+
+    `spectra` are frozen and kept by their maker, so that they are known by their identity.
+    """
+    key = (load_cuda(), call.library.place(call.like)[0], *map(id, spectra))
+    if key not in _filters:
+        kind = "FiltersF32" if call.precision == np.float32 else "FiltersF64"
+        made = _on_device(lambda family: getattr(family, kind)(list(spectra), list(size)), call)
+        while len(_filters) >= _MOST_FILTERS:
+            _filters.pop(next(iter(_filters)), None)
+        _filters[key] = (made, spectra)  # which keeps their identities
+    return _filters[key][0]

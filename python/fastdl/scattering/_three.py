@@ -13,6 +13,7 @@ from fastdl._arrays import kind
 from fastdl._dispatch import Operation
 from fastdl.scattering._checks import batch_of, flag, grad_of, sizes, whole
 from fastdl.scattering._filters import bank_3d, frozen
+from fastdl.scattering._native import filters_of
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
@@ -29,11 +30,13 @@ def _positive(where: str, name: str, value: Any) -> float:
 
 
 @lru_cache(2)
-def _spectra(shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str) -> tuple[HostArray, ...]:
+def _spectra(
+    shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str, covariant: bool
+) -> tuple[HostArray, ...]:
     """Give the filters as the kernels read them: (scales, harmonics, voxels) in the precision of the volumes."""
     kind = np.complex64 if dtype == "float32" else np.complex128
-    bank = bank_3d(shape, J, L, sigma_0)
-    return tuple(frozen(filters.reshape(*filters.shape[:2], -1).astype(kind, copy=False)) for filters in bank)
+    used = [filters if covariant else filters[:, :1] for filters in bank_3d(shape, J, L, sigma_0)]
+    return tuple(frozen(filters.reshape(*filters.shape[:2], -1).astype(kind, copy=False)) for filters in used)
 
 
 class HarmonicScattering3D:
@@ -138,13 +141,17 @@ class HarmonicScattering3D:
     def _told(self, call: Call) -> tuple[Any, ...]:
         """Give what the backend of a call is told of the transform."""
         bank = bank_3d(self.shape, self.J, self.L, self.sigma_0)
-        if call.backend != "native":
-            return bank, self.max_order, self.rotation_covariant, self.integral_powers
-        call.arrays = tuple(np.ascontiguousarray(array) for array in call.arrays)
-        filters = _spectra(self.shape, self.J, self.L, self.sigma_0, call.dtype.name)
-        if not self.rotation_covariant:
-            filters = tuple(np.ascontiguousarray(part[:, :1]) for part in filters)
-        return list(filters), list(self.shape), self.max_order, list(self.integral_powers)
+        if call.compiled:
+            filters = _spectra(self.shape, self.J, self.L, self.sigma_0, call.precision.name, self.rotation_covariant)
+            told: Any = list(filters)
+            if call.backend == "native":
+                call.arrays = tuple(np.ascontiguousarray(array) for array in call.arrays)
+            else:
+                told = filters_of(filters, self.shape, call)
+            if told is not None:
+                return told, list(self.shape), self.max_order, list(self.integral_powers)
+            call.backend = "reference"
+        return bank, self.max_order, self.rotation_covariant, self.integral_powers
 
     def _output(self) -> tuple[int, int, int]:
         return len(self._paths()), self.L + 1, len(self.integral_powers)
