@@ -47,6 +47,13 @@ def pairs(call: Call, second: int = 1) -> tuple[int, int]:
     return n, Y.shape[0]
 
 
+def in_single(call: Call) -> bool:
+    """Tell whether compiled code computes the call in float32."""
+    if call.backend == "native":
+        return call.dtype is float32
+    return call.backend == "cuda" and call.precision is float32
+
+
 def restrict(
     kernel: Kernel, call: Call, parameters: Sequence[Any], Y: Array | None = None, *, diagonal: bool = False
 ) -> None:
@@ -56,7 +63,7 @@ def restrict(
     second array of the call unless it is given; `diagonal` leaves out the pairs of different rows.
     """
     name, where = kernel.name, call.operation.name
-    if call.dtype is float32 and call.backend == "native" and not kernel.fits(*parameters):
+    if in_single(call) and not kernel.fits(*parameters):
         call.backend = "reference"
     if name not in RESTRICTED:
         return

@@ -76,7 +76,7 @@ def invariant(X: Array, Y: Array | None = None, *, permutations: Any, kernel: An
             restrict(entry, call, list(parameters.values()), columns_of(samples, order))
     else:
         restrict(entry, call, list(parameters.values()))
-    if call.backend != "native":
+    if not call.compiled:
         return call.finish(shape, None, orders, entry.name, parameters)
     scales = parameters.get("length_scale", 1.0)
     alike = isinstance(scales, float) or bool(np.all(scales[orders] == scales))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastdl._arrays import float32, kind
-from fastdl._dispatch import Operation
-from fastdl._gram_checks import CLOSED_FORMS, pairs, restrict
+from fastdl._arrays import kind
+from fastdl._dispatch import Operation, load_cuda
+from fastdl._gram_checks import CLOSED_FORMS, in_single, pairs, restrict
 from fastdl._kernels import find, integer, moderate, real
 
 if TYPE_CHECKING:
@@ -186,6 +186,8 @@ def _differentiable(where: str, entry: Kernel, call: Call, params: dict[str, Any
     restrict(entry, call, list(parameters.values()), others)
     if entry.name == "matern" and parameters["nu"] not in CLOSED_FORMS:
         raise ValueError(f"[{where}] expected nu of 0.5, 1.5, 2.5 or inf, got {parameters['nu']}")
+    if entry.name == "sinc" and call.backend == "cuda":
+        call.backend = "reference"  # its derivative is no sum over features
     return parameters
 
 
@@ -334,7 +336,7 @@ def softmax_matvec(Q: Array, K: Array, V: Array, scale: float | None = None) -> 
     if values.ndim not in (1, 2) or values.shape[0] != m:
         raise ValueError(f"[gram.softmax_matvec] expected V of shape ({m}, p) or ({m},), got {tuple(values.shape)}")
     factor = 1 / math.sqrt(max(1, d)) if scale is None else _FINITE("gram.softmax_matvec", "scale", scale, d)
-    if call.dtype is float32 and call.backend == "native" and not moderate(factor):
+    if in_single(call) and not moderate(factor):
         call.backend = "reference"
     flat = values.ndim == 1
     if flat:
@@ -405,5 +407,15 @@ def cntk(X: Array, Y: Array | None = None, *, depth: int = 3, kernel_size: int =
         raise TypeError(f"[gram.cntk] expected pooling to be 'mean' or 'flatten', got {kind(pooling)}")
     if pooling not in ("mean", "flatten"):
         raise ValueError(f"[gram.cntk] expected pooling to be 'mean' or 'flatten', got {pooling!r}")
+    if call.backend == "cuda" and not _fits(call, images.shape[2], images.shape[3], layers):
+        call.backend = "reference"
     n = images.shape[0]
     return call.finish((n, n if others is None else others.shape[0]), None, layers, side, pooling)
+
+
+def _fits(call: Call, height: int, width: int, layers: int) -> bool:
+    """Tell whether the CUDA kernel takes images of this size: its maps lie in shared memory.
+
+    Without a layer the average over the positions comes first, as the reference does it.
+    """
+    return layers > 0 and bool(load_cuda().gram.cntk_fits(height, width, call.precision.itemsize))

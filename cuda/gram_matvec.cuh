@@ -1,0 +1,134 @@
+// K v without K, and attention.
+//
+//   a block takes a tile's height of rows and a part of the columns, and up to 16 right-hand sides
+//     for each tile of columns
+//       sum the tile (gram_tile.cuh), 8 x 8 values a thread in registers
+//       make them values of the kernel
+//       for each right-hand side: 64 multiply-adds, then seven exchanges over the eight lanes that share rows, which
+//       leave every lane the sum of one row; it adds that to a number of its own in shared memory
+//   a second kernel adds up the parts
+//
+// K is never in memory, not even in shared memory: what is read is X and Y once a tile (32 flops a byte for f32), v,
+// and the parts, 16 blocks times 2 (f32) or 1 (f64) warps of them at most, row by row. The work is 2 n m (d + p) flops
+// for d features and p right-hand sides, and 2 n m d (p/16 - 1) more for every further 16 of these. Numbers in shared
+// memory and not in registers, because 16 sums a thread would not fit beside the 64 of the tile; each belongs to one
+// thread, so no barrier is needed for them. The columns are split by their number alone: a row of the result does not
+// depend on what other rows there are, to the bit.
+#pragma once
+
+#include "gram_sums.cuh"
+#include "gram_tile.cuh"
+
+namespace fastdl::gram::cuda {
+
+constexpr int right_sides_together = 16;
+
+// Warps that share the rows of a tile.
+template <class T>
+struct Warps {
+  static constexpr int across = Shape<T>::threads_across / 8;
+};
+
+// Bytes of dynamic shared memory for so many right-hand sides.
+template <class T>
+std::size_t sums_bytes(Index right_sides) {
+  const Index count = right_sides < right_sides_together ? right_sides : right_sides_together;
+  return std::size_t(count) * Warps<T>::across * Shape<T>::side * sizeof(T);
+}
+
+// A thread's own numbers: that of its row (one of the tile's) and right-hand side c lies at [c * stride].
+template <class T>
+struct OwnSums {
+  static constexpr int stride = Warps<T>::across * Shape<T>::side;
+  T* first;
+  int row, strip;
+
+  __device__ __forceinline__ OwnSums(T* shared, const Sums<T>& sums)
+      : row(sums.row(threadIdx.x % 8)), strip(sums.thread_column / 8) {
+    first = shared + strip * Shape<T>::side + row;
+  }
+};
+
+// own sums <- shrink * own sums + tile * v, for right-hand sides from `first_right` on.
+template <class T>
+__device__ __forceinline__ void add_product(const Sums<T>& sums, const OwnSums<T>& own, const RightSides<T>& right,
+                                            Index first_right, int together, Index column, int columns, T shrink) {
+  constexpr int part = Shape<T>::part;
+  FASTDL_NO_UNROLL
+  for (int c = 0; c < together; ++c) {
+    const T* v = right.data + (first_right + c) * right.column_stride;
+    T products[part];
+    FASTDL_UNROLL
+    for (int j = 0; j < part; ++j) {
+      const int at = sums.column(j);
+      const T value = at < columns ? v[(column + at) * right.row_stride] : T(0);
+      FASTDL_UNROLL
+      for (int i = 0; i < part; ++i)
+        products[i] = j == 0 ? sums.sum[i][0] * value : multiply_add(sums.sum[i][j], value, products[i]);
+    }
+    const T product = across_lanes(products, [](T a, T b) { return a + b; });
+    T& to = own.first[c * OwnSums<T>::stride];
+    to = multiply_add(to, shrink, product);
+  }
+}
+
+// The columns that a block goes through, and the right-hand sides it takes.
+template <class T>
+struct Work {
+  Index row, first_tile, end_tile, first_right;
+  int rows, together;
+
+  __device__ __forceinline__ Work(Index all_rows, Index all_columns, const Split<T>& split, Index right_sides) {
+    using S = Shape<T>;
+    row = Index(blockIdx.x) * S::side;
+    rows = gemm::cuda::extent<T>(row, all_rows);
+    const Index tiles = (all_columns + S::side - 1) / S::side, end = (blockIdx.y + 1) * split.tiles_a_part;
+    first_tile = blockIdx.y * split.tiles_a_part;
+    end_tile = end < tiles ? end : tiles;
+    first_right = Index(blockIdx.z) * right_sides_together;
+    const Index rest = right_sides - first_right;
+    together = int(rest < right_sides_together ? rest : right_sides_together);
+  }
+};
+
+template <class T, class Rule, class Function>
+__global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
+    product(Operand<T> x, Operand<T> y, Index features, Rule rule, Function function, RightSides<T> right,
+            Split<T> split) {
+  using S = Shape<T>;
+  FASTDL_SHARED(Tile<T>, shared);
+  FASTDL_DYNAMIC_SHARED(T, memory);
+  Sums<T> sums;
+  const Work<T> work(x.rows, y.rows, split, right.count);
+  const OwnSums<T> own(memory, sums);
+  FASTDL_NO_UNROLL
+  for (int c = 0; c < work.together; ++c) own.first[c * OwnSums<T>::stride] = T(0);
+  FASTDL_NO_UNROLL
+  for (Index tile = work.first_tile; tile < work.end_tile; ++tile) {
+    const Index column = tile * S::side;
+    const int columns = gemm::cuda::extent<T>(column, y.rows);
+    sum_tile(sums, x, y, work.row, column, features, rule, shared);
+    map_tile(sums, work.rows, columns,
+             [&](T sum, int row, int at) { return function(sum, work.row + row, column + at); });
+    add_product(sums, own, right, work.first_right, work.together, column, columns, T(1));
+    __syncthreads();  // all have read the slices that the next tile overwrites
+  }
+  if (own.row >= work.rows) return;
+  const Index strip = Index(blockIdx.y) * Warps<T>::across + own.strip;
+  T* to = split.partial + (strip * x.rows + work.row + own.row) * right.count + work.first_right;
+  FASTDL_NO_UNROLL
+  for (int c = 0; c < work.together; ++c) to[c] = own.first[c * OwnSums<T>::stride];
+}
+
+template <class T, class Rule, class Function>
+void launch_product(const Pairs<T>& pairs, const Task<T>& task, const Rule& rule, const Function& function) {
+  using S = Shape<T>;
+  if (pairs.x.rows == 0 || task.right.count == 0) return;
+  fastdl::cuda::launch(task.name, product<T, Rule, Function>,
+                       {dim3(blocks_of(pairs.x.rows, S::side), static_cast<unsigned>(task.split.parts),
+                             blocks_of(task.right.count, right_sides_together)),
+                        dim3(S::threads), sums_bytes<T>(task.right.count), task.stream},
+                       pairs.x, pairs.y, pairs.features, rule, function, task.right, task.split);
+}
+
+}  // namespace fastdl::gram::cuda

@@ -1,0 +1,180 @@
+// Products with Gram matrices that are never formed: how they are split, attention, and the sums of the parts.
+#include "gram_kernels.hpp"
+#include "gram_matvec.cuh"
+#include "gram_rows.cuh"
+#include "gram_sums.cuh"
+
+namespace fastdl::gram::cuda {
+namespace {
+
+using fastdl::cuda::Scratch;
+
+constexpr Index most_parts = 16;                 // along the columns
+constexpr Index partial_count = Index{1} << 25;  // numbers in the parts of one launch, about
+
+template <class T>
+__device__ __forceinline__ T minus_infinity() {
+  return T(-HUGE_VAL);
+}
+
+// Attention: the tile becomes scores, scale q.k, and then e^(score - m) with the largest score m of the row so far that
+// this warp has seen. Its sums begin anew when m grows: what there is shrinks by e^(m before - m). The sum of the
+// weights is kept beside those of the products.
+template <class T>
+__global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
+    attention(Operand<T> q, Operand<T> k, Index features, T scale, RightSides<T> right, Split<T> split) {
+  using S = Shape<T>;
+  FASTDL_SHARED(Tile<T>, shared);
+  FASTDL_DYNAMIC_SHARED(T, memory);
+  Sums<T> sums;
+  const Work<T> work(q.rows, k.rows, split, right.count);
+  const OwnSums<T> own(memory, sums);
+  FASTDL_NO_UNROLL
+  for (int c = 0; c < work.together; ++c) own.first[c * OwnSums<T>::stride] = T(0);
+  T largest = minus_infinity<T>(), total = T(0);  // of the row whose sums are this thread's
+  FASTDL_NO_UNROLL
+  for (Index tile = work.first_tile; tile < work.end_tile; ++tile) {
+    const Index column = tile * S::side;
+    const int columns = gemm::cuda::extent<T>(column, k.rows);
+    sum_tile(sums, q, k, work.row, column, features, Product<T>{}, shared);
+    T of_rows[S::part];
+    FASTDL_UNROLL
+    for (int i = 0; i < S::part; ++i) {
+      FASTDL_UNROLL
+      for (int j = 0; j < S::part; ++j) {
+        T& score = sums.sum[i][j];
+        score = sums.column(j) < columns ? score * scale : minus_infinity<T>();
+        of_rows[i] = j == 0 ? score : std::fmax(of_rows[i], score);
+      }
+    }
+    const T before = largest, here = across_lanes(of_rows, [](T a, T b) { return std::fmax(a, b); });
+    largest = std::fmax(before, here);
+    // As long as there is nothing but -inf, all weights are 0.
+    const T base = largest > minus_infinity<T>() ? largest : T(0);
+    const T shrink = largest > before ? std::exp(before - largest) : T(1);
+    FASTDL_NO_UNROLL
+    for (int i = 0; i < S::part; ++i) {
+      const T of_row = __shfl_sync(~0u, base, i, 8);
+      T weights[S::part], sum = T(0);
+      FASTDL_UNROLL
+      for (int j = 0; j < S::part; ++j) {
+        weights[j] = std::exp(sums.sum[0][j] - of_row);
+        sum += weights[j];
+      }
+      rotate(sums, weights);
+      rotate<T>(of_rows, sum);
+    }
+    total = multiply_add(total, shrink, across_lanes(of_rows, [](T a, T b) { return a + b; }));
+    add_product(sums, own, right, work.first_right, work.together, column, columns, shrink);
+    __syncthreads();  // all have read the slices that the next tile overwrites
+  }
+  if (own.row >= work.rows) return;
+  const Index strip = Index(blockIdx.y) * Warps<T>::across + own.strip, row = strip * q.rows + work.row + own.row;
+  T* to = split.partial + row * right.count + work.first_right;
+  FASTDL_NO_UNROLL
+  for (int c = 0; c < work.together; ++c) to[c] = own.first[c * OwnSums<T>::stride];
+  if (work.first_right == 0) {
+    split.largest[row] = largest;
+    split.total[row] = total;
+  }
+}
+
+// The sum of the parts of attention: they count by their largest scores, and the sums are divided by those of the
+// weights.
+template <class T>
+__global__ void __launch_bounds__(256) join_parts(Split<T> split, Index strips, Index rows, Index right_sides, T* out) {
+  const Index at = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= rows * right_sides) return;
+  const Index row = at / right_sides;
+  T largest = minus_infinity<T>();
+  FASTDL_NO_UNROLL
+  for (Index strip = 0; strip < strips; ++strip) largest = std::fmax(largest, split.largest[strip * rows + row]);
+  const T base = largest > minus_infinity<T>() ? largest : T(0);
+  T sum = T(0), total = T(0);
+  FASTDL_NO_UNROLL
+  for (Index strip = 0; strip < strips; ++strip) {
+    const T share = std::exp(split.largest[strip * rows + row] - base);
+    sum = multiply_add(split.partial[strip * rows * right_sides + at], share, sum);
+    total = multiply_add(split.total[strip * rows + row], share, total);
+  }
+  out[at] = sum / total;
+}
+
+// How the columns are split, and the rows that are done at a time.
+template <class T>
+struct Plan {
+  Index parts, tiles_a_part, strips, rows_at_once;
+
+  Plan(Index rows, Index columns, Index right_sides) {
+    constexpr Index side = Shape<T>::side;
+    const Index tiles = (columns + side - 1) / side;
+    tiles_a_part = (tiles + most_parts - 1) / most_parts;
+    if (tiles_a_part == 0) tiles_a_part = 1;
+    parts = (tiles + tiles_a_part - 1) / tiles_a_part;
+    if (parts == 0) parts = 1;
+    strips = parts * Warps<T>::across;
+    rows_at_once = partial_count / (strips * (right_sides + 2)) / side * side;
+    if (rows_at_once < side) rows_at_once = side;
+    if (rows_at_once > rows) rows_at_once = rows;
+  }
+};
+
+}  // namespace
+
+template <class T>
+void matvec(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView<const T>& y,
+            const MatrixView<const T>& v, T* out, Stream stream) {
+  constexpr const char* name = "gram.matvec";
+  const Index p = v.cols;
+  if (x.rows == 0 || p == 0) return;
+  const Plan<T> plan(x.rows, y.rows, p);
+  const Scratch<T> partial(name, plan.strips * plan.rows_at_once * p, stream);
+  for (Index first = 0; first < x.rows; first += plan.rows_at_once) {
+    const Index rows = x.rows - first < plan.rows_at_once ? x.rows - first : plan.rows_at_once;
+    const bool same =
+        x.data == y.data && rows == y.rows && x.row_stride == y.row_stride && x.col_stride == y.col_stride;
+    const Prepared<T> prepared(name, kernel, some_rows(x, first, rows), y, same, stream);
+    Task<T> task = prepared.task(Job::product);
+    task.right = {v.data, v.row_stride, v.col_stride, p};
+    task.split = {plan.parts, plan.tiles_a_part, partial.data(), nullptr, nullptr};
+    prepared.run(task);
+    fastdl::cuda::launch(name, add_parts<T>, {dim3(blocks_of(rows * p, 256)), dim3(256), 0, stream}, partial.data(),
+                         plan.strips, rows * p, out + first * p);
+  }
+}
+
+template <class T>
+void softmax_matvec(const MatrixView<const T>& q, const MatrixView<const T>& k, const MatrixView<const T>& v,
+                    double scale, T* out, Stream stream) {
+  constexpr const char* name = "gram.softmax_matvec";
+  const Index p = v.cols;
+  if (q.rows == 0 || p == 0) return;
+  if (k.rows == 0) return fastdl::cuda::set_zero(name, out, std::size_t(q.rows * p) * sizeof(T), stream);
+  const Plan<T> plan(q.rows, k.rows, p);
+  const Scratch<T> partial(name, plan.strips * plan.rows_at_once * p, stream);
+  const Scratch<T> largest(name, plan.strips * plan.rows_at_once, stream);
+  const Scratch<T> total(name, plan.strips * plan.rows_at_once, stream);
+  const Split<T> split{plan.parts, plan.tiles_a_part, partial.data(), largest.data(), total.data()};
+  for (Index first = 0; first < q.rows; first += plan.rows_at_once) {
+    const Index rows = q.rows - first < plan.rows_at_once ? q.rows - first : plan.rows_at_once;
+    fastdl::cuda::launch(
+        name, attention<T>,
+        {dim3(blocks_of(rows, Shape<T>::side), static_cast<unsigned>(plan.parts), blocks_of(p, right_sides_together)),
+         dim3(Shape<T>::threads), sums_bytes<T>(p), stream},
+        operand_of(some_rows(q, first, rows)), operand_of(k), q.cols, T(scale),
+        RightSides<T>{v.data, v.row_stride, v.col_stride, p}, split);
+    fastdl::cuda::launch(name, join_parts<T>, {dim3(blocks_of(rows * p, 256)), dim3(256), 0, stream}, split,
+                         plan.strips, rows, p, out + first * p);
+  }
+}
+
+#define FASTDL_GRAM_PRODUCTS(T)                                                                                    \
+  template void matvec(const Kernel&, const MatrixView<const T>&, const MatrixView<const T>&,                      \
+                       const MatrixView<const T>&, T*, Stream);                                                    \
+  template void softmax_matvec(const MatrixView<const T>&, const MatrixView<const T>&, const MatrixView<const T>&, \
+                               double, T*, Stream);
+FASTDL_GRAM_PRODUCTS(float)
+FASTDL_GRAM_PRODUCTS(double)
+#undef FASTDL_GRAM_PRODUCTS
+
+}  // namespace fastdl::gram::cuda
