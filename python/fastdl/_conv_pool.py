@@ -102,7 +102,11 @@ def _places(call: Call, indices: Any, plane: int) -> Any:
     if indices.shape != slopes.shape:
         raise ValueError(f"[{where}] expected indices of shape {tuple(slopes.shape)}, got {tuple(indices.shape)}")
     if 0 not in indices.shape:
-        least, most = int(indices.min()), int(indices.max())
+        if on_host:
+            least, most = int(indices.min()), int(indices.max())
+        else:
+            xp = call.library.namespace(slopes)
+            least, most = int(xp.min(indices)), int(xp.max(indices))
         if least < 0 or most >= plane:
             raise ValueError(f"[{where}] expected indices from 0 to {plane - 1}, got {least if least < 0 else most}")
     if not on_host:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from fastdl._conv_checks import choice, whole
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 
 _MODES = ("full", "same", "valid", "circular")
 _METHODS = ("auto", "direct", "fft", "overlap_add")
+
+# What the CUDA kernel can do, and up to how many elements of the smaller signal "auto" takes it: beyond, the transforms
+# of the arrays' own library are quicker.
+_CUDA_AXES = 3
+_CUDA_DIRECT = 4096
 
 _convolve = Operation("conv.convolve", "f", "h")
 
@@ -128,7 +134,16 @@ def _signal(operation: Operation, f: Array, h: Array, mode: str, method: str) ->
         shape = tuple(n + m - 1 for n, m in pairs)
     else:
         shape = tuple(abs(n - m) + 1 for n, m in pairs) if mode == "valid" else first
+    if call.backend == "cuda" and not _fits_kernel(first, second, method):
+        call.backend = "reference"
     return call.finish(shape, None, mode, method)
+
+
+def _fits_kernel(first: tuple[int, ...], second: tuple[int, ...], method: str) -> bool:
+    """Tell whether the CUDA kernel, which does the sum itself, is for signals of these shapes."""
+    if len(first) > _CUDA_AXES or method not in ("auto", "direct"):
+        return False
+    return method == "direct" or min(math.prod(first), math.prod(second)) <= _CUDA_DIRECT
 
 
 _circulant = Operation("conv.circulant", "h")
