@@ -34,7 +34,7 @@ _ENTRY = re.compile(
     r"Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
     re.DOTALL,
 )
-_BOUNDS = re.compile(r"\.visible \.entry (\w+)\(.*?\)\s*((?:\.\w+ [\d, ]+\s*)*)\{", re.DOTALL)
+_BOUNDS = re.compile(r"\.entry (\w+)\(.*?\)\s*((?:\.\w+ [\d, ]+\s*)*)\{", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,14 @@ def said(source: Path, architectures: tuple[int, ...]) -> tuple[str, str]:
     return text, ptx.read_text()
 
 
+def _lasting(name: str) -> str:
+    """Leave out of a mangled name what differs from one run of nvcc to the next: names of unnamed namespaces."""
+    unnamed = re.search(r"(\d+)(_GLOBAL__N__)", name)
+    if unnamed is None:
+        return name
+    return name[: unnamed.start()] + name[unnamed.start(2) + int(unnamed[1]) :]
+
+
 def _demangled(names: list[str]) -> list[str]:
     tool = shutil.which("cu++filt") or shutil.which("c++filt")
     if tool is None or not names:
@@ -128,10 +136,11 @@ def kernels(architectures: tuple[int, ...] = ARCHITECTURES) -> list[Kernel]:
         texts = list(pool.map(lambda source: said(source, known(architectures)), sources))
     found = []
     for source, (text, ptx) in zip(sources, texts, strict=True):
-        bounds = {name: dict(re.findall(r"\.(\w+) (\d+)", directives)) for name, directives in _BOUNDS.findall(ptx)}
+        said_of = {_lasting(name): directives for name, directives in _BOUNDS.findall(ptx)}
+        bounds = {name: dict(re.findall(r"\.(\w+) (\d+)", directives)) for name, directives in said_of.items()}
         entries = list(_ENTRY.finditer(text))
         for entry, name in zip(entries, _demangled([entry["name"] for entry in entries]), strict=True):
-            bound = bounds.get(entry["name"], {})
+            bound = bounds.get(_lasting(entry["name"]), {})
             shared = re.search(r"(\d+) bytes smem", entry["rest"])
             found.append(
                 Kernel(

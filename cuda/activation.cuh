@@ -2,6 +2,7 @@
 #pragma once
 
 #include "activation.hpp"
+#include "device.hpp"
 #include "launch.cuh"
 
 namespace fastdl::cuda {
@@ -26,6 +27,35 @@ __device__ __forceinline__ T activated(T value, Activation activation) {
       return std::tanh(value);
   }
   return value;
+}
+
+// Where a thread has many results: sigmoid and tanh, unrolled for all of them, would be most of the code. They are left
+// to activate_rest, afterwards and in place: as many bytes again as the kernel wrote. The others are a slope below
+// zero.
+inline double slope_of(Activation activation) {
+  return activation == Activation::relu ? 0.0 : activation == Activation::leaky_relu ? 0.01 : 1.0;
+}
+template <class T>
+__device__ __forceinline__ T rectified(T value, T slope) {
+  const T below = slope == T(0) ? T(0) : value * slope;  // not 0 times infinity
+  return value < T(0) ? below : value;
+}
+
+constexpr int activation_threads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(activation_threads) activate(T* values, Index count, Activation activation) {
+  const Index all = Index(gridDim.x) * activation_threads;
+  for (Index at = Index(blockIdx.x) * activation_threads + threadIdx.x; at < count; at += all)
+    values[at] = activated(values[at], activation);
+}
+
+template <class T>
+void activate_rest(const char* name, T* values, Index count, Activation activation, Stream stream) {
+  if (count == 0 || (activation != Activation::sigmoid && activation != Activation::tanh)) return;
+  const Index blocks = (count + activation_threads - 1) / activation_threads;
+  const Geometry geometry{dim3(unsigned(blocks < (1 << 20) ? blocks : 1 << 20)), dim3(activation_threads), 0, stream};
+  launch(name, activate<T>, geometry, values, count, activation);
 }
 
 }  // namespace fastdl::cuda

@@ -34,7 +34,7 @@ void product_forward(const char* name, const Geometry& g, Padding padding, const
   maps.image_stride = g.groups * maps.group_stride;
   maps.vectorised = pixels % fastdl::cuda::Vector<T>::lanes == 0 && gemm::cuda::starts_aligned(out);
   const auto filters = gemm::cuda::operand(w, g.out_channels, depth, depth, Index(1), g.out_channels * depth);
-  const Finished<T> finished{finish.bias, finish.activation, g.groups, g.out_channels};
+  const Finished<T> finished{finish.bias, T(fastdl::cuda::slope_of(finish.activation)), g.groups, g.out_channels};
   const Index together = images_together(g.batch, pixels);
   for (Index first = 0; first < g.batch; first += together) {
     windows.data = x + first * strides.batch;
@@ -43,6 +43,7 @@ void product_forward(const char* name, const Geometry& g, Padding padding, const
     maps.columns = windows.images * pixels;
     multiply_windows(name, g.groups, filters, windows, maps, finished, stream);
   }
+  fastdl::cuda::activate_rest(name, out, g.batch * maps.image_stride, finish.activation, stream);
 }
 
 #define FASTDL_CONV_FORWARD(T)                                                                                         \

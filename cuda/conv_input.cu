@@ -105,7 +105,7 @@ void product_input(const char* name, const Geometry& g, const T* w, const T* gra
   windows.depth = depth;
   const auto left =
       gemm::cuda::operand<T>(filters.data(), g.in_channels, depth, depth, Index(1), g.in_channels * depth);
-  const Finished<T> finished{finish.bias, finish.activation, g.groups, g.in_channels};
+  const Finished<T> finished{finish.bias, T(fastdl::cuda::slope_of(finish.activation)), g.groups, g.in_channels};
   const Index pixels = g.in_pixels(), of_group = g.in_channels * pixels, image = g.groups * of_group;
   const Index together = images_together(g.batch, pixels);
   for (Index first = 0; first < g.batch; first += together) {
@@ -122,6 +122,7 @@ void product_input(const char* name, const Geometry& g, const T* w, const T* gra
       gemm::cuda::multiply_batch(name, batches, left, windows, depth, maps, finished, stream);
     }
   }
+  fastdl::cuda::activate_rest(name, dx, g.batch * image, finish.activation, stream);
 }
 
 #define FASTDL_CONV_INPUT(T) \

@@ -195,17 +195,17 @@ struct ScatteredMaps {
   }
 };
 
-// Bias and activation of a batch of groups.
+// Bias and activation of a batch of groups; sigmoid and tanh are left to activate_rest.
 template <class T>
 struct Finished {
   const T* bias;
-  Activation activation;
+  T slope;
   Index groups, channels;
 
   __device__ __forceinline__ T operator()(T sum, Index row, Index) const {
     const Index batch = Index(blockIdx.z) * gridDim.y + blockIdx.y;  // as the engine counts them
     if (bias) sum += bias[batch % groups * channels + row];
-    return fastdl::cuda::activated(sum, activation);
+    return fastdl::cuda::rectified(sum, slope);
   }
 };
 

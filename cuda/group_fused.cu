@@ -17,17 +17,12 @@ void run(const char* name, const Layer& layer, const Orbits& orbits, Activation 
   fastdl::cuda::set_zero(name, room.data(), room.bytes(), stream);
   launch(name, transform_filters<T, Form>, grid_over(outputs * rows, pixel_threads, stream), w, orbits, outputs,
          layer.in_channels, Index{0}, false, Filters<T>{room.data(), nullptr, rows, 0, 0, pitch});
-  const Ending ending = activation == Activation::relu         ? Ending::relu
-                        : activation == Activation::leaky_relu ? Ending::leaky_relu
-                                                               : Ending::none;
   const bool vectorised = layer.pixels() % S::lanes == 0 && gemm::cuda::starts_aligned(out);
   const Index blocks = divide_up(pixels, S::pixels) * (pitch / S::outputs);
   launch(name, fused_layer<T, Form>, {dim3(unsigned(blocks)), dim3(S::threads), 0, stream},
-         windows_of(layer, x, strides, 1), orbits, int(layer.in_channels), room.data(), pitch, bias, ending,
-         FusedOutput<T>{out, outputs, layer.pixels(), pixels, vectorised});
-  const Index size = outputs * Form::elements * pixels;
-  if (activation == Activation::sigmoid || activation == Activation::tanh)
-    launch(name, activate<T>, grid_over(size, pixel_threads, stream), out, size, activation);
+         windows_of(layer, x, strides, 1), orbits, int(layer.in_channels), room.data(), pitch, bias,
+         T(fastdl::cuda::slope_of(activation)), FusedOutput<T>{out, outputs, layer.pixels(), pixels, vectorised});
+  fastdl::cuda::activate_rest(name, out, outputs * Form::elements * pixels, activation, stream);
 }
 
 }  // namespace

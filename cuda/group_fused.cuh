@@ -245,27 +245,11 @@ struct FusedOutput {
   bool vectorised;                           // every 16 bytes of pixels are of one image, and aligned
 };
 
-// What a thread does with its many results: sigmoid and tanh, unrolled for all of them, would be most of the code.
-enum class Ending { none, relu, leaky_relu };
-
-template <class T>
-__device__ __forceinline__ T ended(T value, Ending ending) {
-  if (ending == Ending::none || !(value < T(0))) return value;
-  return ending == Ending::relu ? T(0) : value * T(0.01);
-}
-
-// Other activations, afterwards and in place: as many bytes again as the kernel wrote.
-template <class T>
-__global__ void __launch_bounds__(pixel_threads) activate(T* values, Index count, Activation activation) {
-  for (Index at = Index(blockIdx.x) * pixel_threads + threadIdx.x; at < count; at += Index(gridDim.x) * pixel_threads)
-    values[at] = fastdl::cuda::activated(values[at], activation);
-}
-
 // filters: [(channel, orbit), zeros up to a multiple of 4][number][output channel, zeros up to pitch]
 template <class T, class Form>
 __global__ void __launch_bounds__(FusedShape<T, Form>::threads, 2)
-    fused_layer(Source<T> x, Orbits orbits, int channels, const T* filters, Index pitch, const T* bias, Ending ending,
-                FusedOutput<T> out) {
+    fused_layer(Source<T> x, Orbits orbits, int channels, const T* filters, Index pitch, const T* bias,
+                Activation activation, FusedOutput<T> out) {
   using S = FusedShape<T, Form>;
   using Memory = FusedMemory<T, Form>;
   FASTDL_SHARED(Memory, shared);
@@ -309,7 +293,7 @@ __global__ void __launch_bounds__(FusedShape<T, Form>::threads, 2)
         for (int n = 0; n < Form::numbers; ++n) numbers[n] = sums.sum[n][i][j + e];
         Form::output(numbers, y);
         FASTDL_UNROLL
-        for (int s = 0; s < Form::elements; ++s) values[s].lane[e] = ended(y[s] + constant, ending);
+        for (int s = 0; s < Form::elements; ++s) values[s].lane[e] = fastdl::cuda::rectified(y[s] + constant, slope);
       }
       const Index pixel = first_pixel + sums.column(j);
       const auto place = [&](Index p) {

@@ -212,6 +212,5 @@ def use(world, order, patch):
 WORLDS = [
     pytest.param(("gpu", "its own"), id="gpu", marks=pytest.mark.gpu),
     *(pytest.param(("emulated", order), id=f"emulated-{order}") for order in ORDERS),
-    # By itself: what a kernel is translated to is compiled when it is first launched.
-    *(pytest.param(("ptxsim", order), id=f"ptxsim-{order}", marks=pytest.mark.alone) for order in ORDERS),
+    *(pytest.param(("ptxsim", order), id=f"ptxsim-{order}") for order in ORDERS),
 ]
