@@ -24,7 +24,7 @@ PTXSIM = os.environ.get("FASTDL_PTXSIM")
 ARCHITECTURES = (80,)  # the A100's; docs/cuda/resources.md has others
 # Fewer warps than this hide neither memory nor arithmetic on a multiprocessor.
 LEAST_WARPS = 8
-# Bytes that kernels may spill. In the loops of the two largest, looked at with nvdisasm, that is 10 of 1600 instructions
+# Bytes that kernels may spill. In the loops of two of them, looked at with nvdisasm, that is 10 of 1600 instructions
 # (windows of convolutions) and 6 of 700 (symmetric products of the Gram family).
 SPILLED = {r"gemm::product<batch, .*float": 170, r"gram::(matrix|product)<": 50, r"group::collect_windows<double>": 20}
 
