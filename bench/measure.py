@@ -201,9 +201,11 @@ def as_numpy(result: Any) -> np.ndarray:
         result = tuple(result.values())
     if isinstance(result, tuple):
         return np.concatenate([np.ravel(as_numpy(part)) for part in result if part is not None])
-    if hasattr(result, "cpu"):
-        return result.cpu().numpy()
-    return result.get() if hasattr(result, "get") else np.asarray(result)  # CuPy's arrays, and all others
+    if hasattr(result, "cpu"):  # a tensor of torch, on whichever device
+        result = result.cpu()
+    if hasattr(result, "numpy"):
+        return result.numpy()
+    return result.get() if hasattr(result, "get") else np.asarray(result)  # an array of CuPy, and all others
 
 
 def measure(group: Group, seconds: float) -> dict[str, tuple[list, int]]:

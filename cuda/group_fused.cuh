@@ -248,8 +248,8 @@ struct FusedOutput {
 // filters: [(channel, orbit), zeros up to a multiple of 4][number][output channel, zeros up to pitch]
 template <class T, class Form>
 __global__ void __launch_bounds__(FusedShape<T, Form>::threads, 2)
-    fused_layer(Source<T> x, Orbits orbits, int channels, const T* filters, Index pitch, const T* bias,
-                Activation activation, FusedOutput<T> out) {
+    fused_layer(Source<T> x, Orbits orbits, int channels, const T* filters, Index pitch, const T* bias, T slope,
+                FusedOutput<T> out) {
   using S = FusedShape<T, Form>;
   using Memory = FusedMemory<T, Form>;
   FASTDL_SHARED(Memory, shared);

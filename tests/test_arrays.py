@@ -353,6 +353,10 @@ def test_cuda_arrays_reach_the_cuda_kernel(monkeypatch, strict, pair):
     calls = []
 
     class Kernels:
+        device_count = staticmethod(lambda: 1)
+        enter = staticmethod(lambda device, stream: 0)
+        leave = staticmethod(lambda before: None)
+
         class gram:
             @staticmethod
             def linear(X, Y, out):
@@ -360,6 +364,7 @@ def test_cuda_arrays_reach_the_cuda_kernel(monkeypatch, strict, pair):
                 out[...] = X @ Y.T
 
     monkeypatch.setattr(_arrays.Standard, "device", lambda self, array: "cuda")
+    monkeypatch.setattr(_arrays.Standard, "place", lambda self, array: (0, 0))
     monkeypatch.setattr(_dispatch, "_cuda", Kernels)
     monkeypatch.setattr(_dispatch, "_cuda_looked_for", True)
     with fastdl.backend("cuda"):

@@ -340,7 +340,7 @@ class HebbianPCA:
 
     def _check_place(self, where: str, name: str, given: Array, array: Array) -> None:
         """Refuse an array of another library than the samples before, or on the host if these were on a device."""
-        if type(self.mean_) is not type(array):
+        if not library_of(self.mean_).owns(array, self.mean_):
             raise TypeError(f"[{where}] expected {name} where the samples before were, got {kind(given)}")
 
     def _directions(self) -> Array:
