@@ -1,7 +1,7 @@
 """What ptxas says of every CUDA kernel: registers, shared memory, spills and the warps that fit a multiprocessor.
 
-    python bench/cuda_resources.py               # all architectures that docs/cuda/resources.md has; writes that page
-    python bench/cuda_resources.py 80 120        # prints these
+    python bench/cuda_resources.py               # the A100's, sm_80: writes docs/cuda/resources.md
+    python bench/cuda_resources.py 75 120        # prints those of other architectures, a minute or two each
 
 Needs nvcc, no GPU. What was compiled once is kept in build/cuda_resources until a source changes.
 """
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CUDA = ROOT / "cuda"
 KEPT = ROOT / "build" / "cuda_resources"
 PAGE = ROOT / "docs" / "cuda" / "resources.md"
-ARCHITECTURES = (75, 80, 90, 120)  # the oldest, the A100, the H100, the newest
+ARCHITECTURES = (80,)
 
 REGISTERS = 65536  # of a multiprocessor, given out to warps in units of 256
 # Warps and kilobytes of shared memory that a multiprocessor has room for, and what the runtime takes of it for a block.
@@ -186,7 +186,7 @@ def page(found: list[Kernel]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table of some architectures, or write the page of all."""
+    """Print the table of some architectures, or write the page."""
     if arguments:
         print(page(kernels(tuple(map(int, arguments)))))
         return 0
