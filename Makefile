@@ -169,7 +169,7 @@ asan: build ## the C++ tests and the main Python tests under the address and und
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 	  UBSAN_OPTIONS=halt_on_error=1 FASTDL_BUILD=build/asan $(BIN)/python -S -c "import glob, sys; sys.path[:0] = ['build/asan/stage', '$$site']; \
 	  import fastdl, pytest; assert 'stage' in fastdl.__file__; \
-	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not ptxsim and not gpu and not fwd and not rev', 'tests/test_gram.py', 'tests/test_errors.py', \
+	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not ptxsim and not gpu and not emulated-fwd and not emulated-rev', 'tests/test_gram.py', 'tests/test_errors.py', \
 	    'tests/test_arrays.py', *sorted(glob.glob('tests/test_cuda_*.py'))]))"
 
 # ---- quality ----
