@@ -139,8 +139,10 @@ build/ptxsim/%.cpp.o: cuda/%.cpp $(CUDA_HEADERS)
 # hurry (15 s a file where -O2 takes 60; with -O0 the stacks of its fibers are too small).
 build/ptxsim/_cuda.so: $(PTX_OBJECTS)
 	$(MAKE) -s -C $(FASTDL_PTXSIM) OUT=$(abspath build/ptxsim/runtime)
-	mkdir -p build/ptxsim/bin && printf '#!/bin/sh\nexec "%s" "$$@" -Og\n' "$$(command -v g++)" > build/ptxsim/bin/g++ && chmod +x build/ptxsim/bin/g++
-	ln -sf $(abspath $(BIN)/python) build/ptxsim/bin/python3
+	mkdir -p build/ptxsim/bin
+	printf '#!/bin/sh\nexec "%s" "$$@" -Og\n' "$$(command -v g++)" > build/ptxsim/bin/g++
+	printf '#!/bin/sh\nexec "%s" "$$@"\n' "$(abspath $(BIN)/python)" > build/ptxsim/bin/python3
+	chmod +x build/ptxsim/bin/g++ build/ptxsim/bin/python3
 	nvcc -shared -cudart none $^ -o $@ -Lbuild/ptxsim/runtime -lcudartsim -Xlinker -rpath=$(abspath build/ptxsim/runtime)
 
 test-cuda: build-cuda ## the CUDA kernels, emulated and as nvcc compiles them
