@@ -168,7 +168,7 @@ asan: build ## the C++ tests and the main Python tests under the address and und
 	@# -S keeps the editable install out of the way. CPython leaks by design, so leaks are left to the C++ tests. Of the orders
 	@# in which the threads of CUDA kernels run, one is enough to see what they touch.
 	site=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))"); \
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	  UBSAN_OPTIONS=halt_on_error=1 FASTDL_BUILD=build/asan $(BIN)/python -S -c "import glob, sys; sys.path[:0] = ['build/asan/stage', '$$site']; \
 	  import fastdl, pytest; assert 'stage' in fastdl.__file__; \
 	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not ptxsim and not gpu and not emulated-fwd and not emulated-rev', 'tests/test_gram.py', 'tests/test_errors.py', \
