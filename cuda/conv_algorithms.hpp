@@ -23,6 +23,11 @@ template <class T>
 void product_weight(const char* name, const Geometry& g, const T* x, const Strides& strides, const T* grad, T* dw,
                     Stream stream);
 
+// The images of `padded`, which has no padding, from those of g with all of it: conv_padded.cu.
+template <class T>
+void write_padded(const char* name, const Geometry& g, Padding padding, const Geometry& padded, const T* x,
+                  const Strides& strides, T* to, Stream stream);
+
 // Plane by plane, from tiles in shared memory: any convolution, best with few filters a group.
 template <class T>
 void planes_forward(const char* name, const Geometry& g, Padding padding, const T* x, const Strides& strides,

@@ -11,7 +11,6 @@ struct Classes {
   Geometry g;
   Index classes[axes], step[axes], count[axes];
   Index number() const { return classes[0] * classes[1] * classes[2]; }
-  Index taps() const { return count[0] * count[1] * count[2]; }
 };
 
 Classes classes_of(const Geometry& g) {
@@ -39,30 +38,37 @@ __device__ __forceinline__ Index tap_along(const Classes& c, int axis, Index of_
 
 // The table of every class: k = (filter, tap).
 __global__ void __launch_bounds__(element_threads)
-    input_taps_kernel(Classes c, Strides strides, Tap* to, Index depth, Index count) {
+    input_taps_kernel(Classes c, Order order, Strides strides, Tap* to, Index groups, Index count) {
   for (Index number = first_element(); number < count; number += element_step()) {
-    const Position of_class = position_of(number / depth, c.classes), q = position_of(number % depth, c.count);
-    Tap tap{q.plane * strides.channel, {0, 0, 0}, 0};
+    const Position of_class = position_of(number / groups, c.classes), q = order.first(number % groups);
+    Tap tap{q.plane * strides.channel, {0, 0, 0}, order.there(q)};
     for (int a = 0; a < axes; ++a) {
       const Index along = tap_along(c, a, of_class.at[a], q.at[a]);
       const Index at = (of_class.at[a] + c.g.lower[a] - c.g.dilation[a] * along) / c.g.stride[a];
       tap.at[a] = along < 0 ? nowhere : int(at);
       tap.offset += along < 0 ? 0 : at * strides.axis[a];
     }
+    // Some classes see one tap less than others.
+    if (!order.along_channels)
+      while (tap.lanes > 1 && tap_along(c, axes - 1, of_class.at[axes - 1], q.at[axes - 1] + tap.lanes - 1) < 0)
+        --tap.lanes;
     to[number] = tap;
   }
 }
 
-// The filters of every class and group: to[class, group, channel, (filter, tap)], with zeros for taps that it has not.
+// The filters of every class and group: to[class, group, channel, k], with zeros where k has no filter or tap.
 template <class T>
 __global__ void __launch_bounds__(element_threads)
-    input_filters_kernel(Classes c, const T* w, T* to, Index depth, Index count) {
+    input_filters_kernel(Classes c, Order order, const T* w, T* to, Index depth, Index count) {
   const Geometry& g = c.g;
   for (Index number = first_element(); number < count; number += element_step()) {
-    const Position q = position_of(number % depth, c.count);
-    const Index row = number / depth, channel = row % g.in_channels, batch = row / g.in_channels;
+    const Index row = number / depth, channel = row % g.in_channels, batch = row / g.in_channels, k = number % depth;
+    Position q = order.first(k / order.lanes);
+    const Index lane = k % order.lanes;
+    const bool exists = lane < order.there(q);
+    (order.along_channels ? q.plane : q.at[axes - 1]) += lane;
     const Position of_class = position_of(batch / g.groups, c.classes);
-    Index tap = 0;
+    Index tap = exists ? 0 : -1;
     for (int a = 0; a < axes; ++a) {
       const Index along = tap_along(c, a, of_class.at[a], q.at[a]);
       tap = tap < 0 || along < 0 ? -1 : tap * g.kernel[a] + along;
@@ -79,19 +85,19 @@ template <class T>
 void product_input(const char* name, const Geometry& g, const T* w, const T* grad, const Finish<T>& finish, T* dx,
                    Stream stream) {
   const Classes c = classes_of(g);
-  const Index number = c.number(), depth = g.out_channels * c.taps(), batches = number * g.groups;
+  const Order order = order_of(g.out_channels, c.count);
+  const Index number = c.number(), depth = order.depth(), batches = number * g.groups;
   const Strides strides = contiguous(g.groups * g.out_channels, g.out);
-  const fastdl::cuda::Scratch<Tap> taps(name, number * depth, stream);
+  const fastdl::cuda::Scratch<Tap> taps(name, number * order.groups(), stream);
   const fastdl::cuda::Scratch<T> filters(name, batches * g.in_channels * depth, stream);
-  fastdl::cuda::launch(name, input_taps_kernel, over_elements(taps.count(), stream), c, strides, taps.data(), depth,
-                       taps.count());
-  fastdl::cuda::launch(name, input_filters_kernel<T>, over_elements(filters.count(), stream), c, w, filters.data(),
-                       depth, filters.count());
+  fastdl::cuda::launch(name, input_taps_kernel, over_elements(taps.count(), stream), c, order, strides, taps.data(),
+                       order.groups(), taps.count());
+  fastdl::cuda::launch(name, input_filters_kernel<T>, over_elements(filters.count(), stream), c, order, w,
+                       filters.data(), depth, filters.count());
 
   Windows<T> windows{};
   windows.strides = strides;
   windows.group_stride = g.out_channels * strides.channel;
-  windows.padding = Padding::zeros;
   windows.lattice = whole(g.groups, g.in);
   Index largest = 1;  // class: that of the first elements
   for (int a = 0; a < axes; ++a) {
@@ -102,9 +108,10 @@ void product_input(const char* name, const Geometry& g, const T* w, const T* gra
     largest *= (g.in[a] + g.stride[a] - 1) / g.stride[a];
   }
   windows.taps = taps.data();
-  windows.depth = depth;
-  const auto left =
-      gemm::cuda::operand<T>(filters.data(), g.in_channels, depth, depth, Index(1), g.in_channels * depth);
+  windows.groups = order.groups();
+  const Index back = g.dilation[2] * c.step[2] / g.stride[2];  // taps run against the positions that they saw
+  windows.step_of_lane = order.along_channels ? Step{strides.channel, 0} : Step{-back * strides.axis[2], int(-back)};
+  const gemm::cuda::Rows<T> left{filters.data(), g.in_channels, depth, g.in_channels * depth};
   const Finished<T> finished{finish.bias, T(fastdl::cuda::slope_of(finish.activation)), g.groups, g.in_channels};
   const Index pixels = g.in_pixels(), of_group = g.in_channels * pixels, image = g.groups * of_group;
   const Index together = images_together(g.batch, pixels);
@@ -114,10 +121,10 @@ void product_input(const char* name, const Geometry& g, const T* w, const T* gra
     T* to = dx + first * image;
     if (number == 1) {
       const bool vectorised = pixels % fastdl::cuda::Vector<T>::lanes == 0 && gemm::cuda::starts_aligned(dx);
-      const Maps<T> maps{to, g.in_channels, windows.images * pixels, vectorised, pixels, image, of_group};
+      const Maps<T> maps{to, g.in_channels, windows.images * pixels, pixels, vectorised, image, of_group};
       multiply_windows(name, batches, left, windows, maps, finished, stream);
     } else {
-      const ScatteredMaps<T> maps{to,    g.in_channels, windows.images * largest, false, windows.images, pixels,
+      const ScatteredMaps<T> maps{to,    g.in_channels, windows.images * largest, pixels, false, windows.images,
                                   image, of_group,      windows.lattice};
       gemm::cuda::multiply_batch(name, batches, left, windows, depth, maps, finished, stream);
     }

@@ -19,7 +19,8 @@ void product_weight(const char* name, const Geometry& g, const T* x, const Strid
   const Index number = divided(total, length);
 
   const fastdl::cuda::Scratch<Tap> taps(name, columns, stream);
-  write_taps(name, g, strides, taps.data(), columns, stream);
+  const Order one_by_one{g.in_channels, {g.kernel[0], g.kernel[1], g.kernel[2]}, 1, true};
+  write_taps(name, g, strides, one_by_one, taps.data(), stream);
   const fastdl::cuda::Scratch<T> sums(name, number > 1 ? number * count : 0, stream);
 
   const Index image = g.groups * rows * pixels;

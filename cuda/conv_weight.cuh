@@ -25,20 +25,6 @@ struct Parts {
   }
 };
 
-// How the threads share a slice: each brings four neighbouring k of one row.
-template <class T>
-struct FourOfRow {
-  using S = gemm::cuda::Shape<T>;
-  static constexpr int held = 4, near = S::depth / held;
-  static_assert(S::threads == S::side * near);
-  static __device__ __forceinline__ int row() { return int(threadIdx.x) / near; }
-  static __device__ __forceinline__ int k() { return int(threadIdx.x) % near * held; }
-  static __device__ __forceinline__ void write(const T (&values)[held], T (*slice)[S::pitch]) {
-    FASTDL_UNROLL
-    for (int e = 0; e < held; ++e) slice[k() + e][row()] = values[e];
-  }
-};
-
 // Rows are the channels of grad, k are images and positions.
 template <class T>
 struct Slopes {
@@ -49,7 +35,7 @@ struct Slopes {
 
   class Reader {
     using S = gemm::cuda::Shape<T>;
-    using Share = FourOfRow<T>;
+    using Share = gemm::cuda::FourOfRow<T>;
 
    public:
     __device__ __forceinline__ Reader(const Slopes& from, Index first_row, Index batch) : from_(from) {
@@ -105,7 +91,7 @@ struct SeenByTaps {
 
   class Reader {
     using S = gemm::cuda::Shape<T>;
-    using Share = FourOfRow<T>;
+    using Share = gemm::cuda::FourOfRow<T>;
 
    public:
     __device__ __forceinline__ Reader(const SeenByTaps& from, Index first_row, Index batch) : from_(from) {
@@ -196,7 +182,7 @@ __global__ void __launch_bounds__(element_threads)
     __syncthreads();  // the sums before have been read
     if (threadIdx.x < block_taps) {
       const Index tap = first_tap + threadIdx.x < taps ? first_tap + threadIdx.x : first_tap;
-      shared.tap[threadIdx.x] = forward_tap(g, strides, channel * taps + tap);
+      shared.tap[threadIdx.x] = forward_tap(g, strides, position_of(channel * taps + tap, g.kernel));
     }
     __syncthreads();
     const T* from = x + filter / g.out_channels * g.in_channels * strides.channel;

@@ -5,9 +5,13 @@
 //
 // Filters are the left operand: a tile has rows of channels, and columns of positions, which are neighbours in memory,
 // in the windows and in the result. A thread brings one position of the tile, always the same: its coordinates are
-// found once; warps read 32 neighbouring positions for one k. What belongs to k (channel and tap) comes from a table,
-// which a small kernel writes before: 24 bytes a k, read by all threads of a warp at once, in place of two divisions.
-// Only windows that reach over the edge pay for the padding.
+// found once; warps read 32 neighbouring positions for one k. The k come in groups of four neighbours, channels or taps
+// along the last axis, whichever leaves fewer places empty; a thread brings such a group at a time. What belongs to it
+// comes from a table, which a small kernel writes before: 24 bytes, read by all threads of a warp at once, in place of
+// divisions, and one look at the edges for four elements. The filters are put into the same order before.
+//
+// Padding is zeros here: the other kinds are written out first (conv_padded.cu). To find the elements that stand for
+// those outside, for one k at a time, made two thirds of the loop's code and spilled up to 164 bytes of registers.
 //
 // The input gradient is such a product as well, over the positions p that element i was seen from: i + lower =
 // stride*p + dilation*q. With a stride the elements fall into classes, i modulo stride along each axis, which see
@@ -15,7 +19,7 @@
 // with zeros that a stride would put between the elements of grad.
 //
 // What limits it, estimated: the engine's arithmetic. A slice costs a thread 512 multiply-adds (f32; 256 in f64), 64
-// loads from shared memory and some 60 to 80 instructions for its four elements of windows: 75% of the peak at most. A
+// loads from shared memory and some 40 instructions for its four elements of windows: 80% of the peak at most. A
 // tile has 128 (64) rows, so fewer channels a group leave a part of it idle. 64 images of 128 channels, 28 x 28, 3 x 3
 // filters: 14.8 Gflop; at 70%, 1.1 ms on an A100 and 0.32 ms on an H100 in f32, and twice that in f64.
 #pragma once
@@ -27,11 +31,55 @@
 
 namespace fastdl::conv::cuda {
 
-// What belongs to one k: where its element lies relative to a position's first, and in coordinates.
+// The order of k = (channel, tap): groups of `lanes` neighbours along one axis.
+struct Order {
+  Index channels, extent[axes];  // of the taps
+  int lanes;
+  bool along_channels;  // else along the last axis of the taps
+
+  // Groups along the axes; channels come first.
+  __host__ __device__ __forceinline__ Index groups_along(int axis) const {
+    return axis == axes - 1 && !along_channels ? (extent[axis] + lanes - 1) / lanes : extent[axis];
+  }
+  Index groups() const {
+    const Index planes = along_channels ? (channels + lanes - 1) / lanes : channels;
+    return planes * groups_along(0) * groups_along(1) * groups_along(2);
+  }
+  Index depth() const { return groups() * lanes; }
+
+  // The first of a group.
+  __device__ __forceinline__ Position first(Index group) const {
+    const Index along[axes] = {groups_along(0), groups_along(1), groups_along(2)};
+    Position found = position_of(group, along);
+    (along_channels ? found.plane : found.at[axes - 1]) *= lanes;
+    return found;
+  }
+  // How many of it exist.
+  __device__ __forceinline__ int there(const Position& first) const {
+    const Index left = along_channels ? channels - first.plane : extent[axes - 1] - first.at[axes - 1];
+    return int(left < lanes ? left : lanes);
+  }
+};
+
+constexpr int group_lanes = gemm::cuda::FourOfRow<float>::held;  // what a thread brings of a slice
+
+inline Order order_of(Index channels, const Index (&taps)[axes]) {
+  Order by_channels{channels, {taps[0], taps[1], taps[2]}, group_lanes, true}, by_taps = by_channels;
+  by_taps.along_channels = false;
+  return by_channels.groups() <= by_taps.groups() ? by_channels : by_taps;
+}
+
+// What belongs to one group of k: where its first element lies relative to a position's first, and in coordinates.
 struct Tap {
   Index offset;
   int at[axes];
-  int unused;
+  int lanes;  // that exist
+};
+
+// From one lane of a group to the next.
+struct Step {
+  Index offset;
+  int at;  // along the last axis
 };
 
 // Outside of any image.
@@ -74,15 +122,14 @@ struct Windows {
   Strides strides;
   Index group_stride;
   int in[axes], step[axes];  // of the images; from one position's first element to the next one's
-  Padding padding;
   Lattice lattice;
-  const Tap* taps;  // `depth` for every class
-  Index depth;
+  const Tap* taps;  // `groups` for every class
+  Index groups;
+  Step step_of_lane;
 
   class Reader {
     using S = gemm::cuda::Shape<T>;
-    static constexpr int held = S::side * S::depth / S::threads;  // elements of a slice that one thread brings
-    static constexpr int apart = S::threads / S::side;            // along k
+    static_assert(S::threads * group_lanes == S::side * S::depth);
 
    public:
     __device__ __forceinline__ Reader(const Windows& from, Index first_row, Index batch) : from_(from) {
@@ -90,53 +137,47 @@ struct Windows {
       const unsigned last = unsigned(from.images) * part.count() - 1;
       unsigned row = unsigned(first_row) + threadIdx.x % S::side;
       if (row > last) row = last;  // read, and not stored
-      taps_ = from.taps + batch / from.lattice.groups * from.depth + threadIdx.x / S::side;
-      offset_ = part.group * from.group_stride;
+      taps_ = from.taps + batch / from.lattice.groups * from.groups + threadIdx.x / S::side;
+      first_ = from.data + part.group * from.group_stride;
       FASTDL_UNROLL
       for (int a = axes - 1; a >= 0; --a) {
         at_[a] = int(row % unsigned(part.size[a])) * from.step[a];
         row /= unsigned(part.size[a]);
-        offset_ += at_[a] * from.strides.axis[a];
+        first_ += at_[a] * from.strides.axis[a];
       }
-      offset_ += row * from.strides.batch;
+      first_ += row * from.strides.batch;
     }
 
     __device__ __forceinline__ void read(int depth) {
+      Tap tap{};
+      if (k() < depth) tap = *taps_;
+      const T* place = first_ + tap.offset;
+      if (unsigned(at_[0] + tap.at[0]) >= unsigned(from_.in[0]) ||
+          unsigned(at_[1] + tap.at[1]) >= unsigned(from_.in[1]))
+        tap.lanes = 0;
+      int at = at_[2] + tap.at[2];
       FASTDL_UNROLL
-      for (int v = 0; v < held; ++v) {
-        held_[v] = T(0);
-        if (int(threadIdx.x / S::side) + v * apart < depth) {
-          const Tap tap = taps_[v * apart];
-          Index offset = offset_ + tap.offset;
-          bool inside = true;
-          FASTDL_UNROLL
-          for (int a = 0; a < axes; ++a) inside = inside && unsigned(at_[a] + tap.at[a]) < unsigned(from_.in[a]);
-          if (!inside && from_.padding != Padding::zeros) {
-            inside = true;
-            FASTDL_UNROLL
-            for (int a = 0; a < axes; ++a) {
-              const int at = at_[a] + tap.at[a], instead = mapped(at, from_.in[a], from_.padding);
-              offset += (instead - at) * from_.strides.axis[a];
-              inside = inside && instead >= 0;
-            }
-          }
-          if (inside) held_[v] = from_.data[offset];
-        }
+      for (int v = 0; v < group_lanes; ++v) {
+        held_[v] = v < tap.lanes && unsigned(at) < unsigned(from_.in[2]) ? *place : T(0);
+        place += from_.step_of_lane.offset;
+        at += from_.step_of_lane.at;
       }
-      taps_ += S::depth;
+      taps_ += S::depth / group_lanes;
     }
 
     __device__ __forceinline__ void write(T (*slice)[S::pitch]) const {
       FASTDL_UNROLL
-      for (int v = 0; v < held; ++v) slice[threadIdx.x / S::side + v * apart][threadIdx.x % S::side] = held_[v];
+      for (int v = 0; v < group_lanes; ++v) slice[k() + v][threadIdx.x % S::side] = held_[v];
     }
 
    private:
+    static __device__ __forceinline__ int k() { return int(threadIdx.x) / S::side * group_lanes; }
+
     const Windows& from_;
     const Tap* taps_;
-    Index offset_;
+    const T* first_;
     int at_[axes];
-    T held_[held];
+    T held_[group_lanes];
   };
 };
 
@@ -152,14 +193,14 @@ template <class T>
 struct Maps {
   using Element = T;
   T* data;
-  Index rows, columns;
+  Index rows, columns, row_stride;
   bool vectorised;
-  Index pixels, image_stride, group_stride;
+  Index image_stride, group_stride;
 
   __device__ __forceinline__ void begin(Index batch) { data += batch * group_stride; }
-  __device__ __forceinline__ T* at(Index row, Index column) const {
-    // In 64 bits: 32 would do, but take registers that the sums hold on sm_80.
-    return data + column / pixels * image_stride + row * pixels + column % pixels;
+  __device__ __forceinline__ T* column(Index number) const {
+    const unsigned pixels = unsigned(row_stride), image = unsigned(number) / pixels;
+    return data + image * image_stride + (unsigned(number) - image * pixels);
   }
 };
 
@@ -169,8 +210,9 @@ struct ScatteredMaps {
   using Element = T;
   T* data;
   Index rows, columns;  // of the largest class, until begin()
-  bool vectorised;      // never
-  Index images, pixels, image_stride, group_stride;
+  Index row_stride;
+  bool vectorised;  // never
+  Index images, image_stride, group_stride;
   Lattice lattice;
   int size[axes] = {1, 1, 1};
 
@@ -182,14 +224,14 @@ struct ScatteredMaps {
     FASTDL_UNROLL
     for (int a = 0; a < axes; ++a) size[a] = part.size[a];
   }
-  __device__ __forceinline__ T* at(Index row, Index column) const {
-    unsigned rest = unsigned(column);
-    Index offset = row * pixels, step = 1;
+  __device__ __forceinline__ T* column(Index number) const {
+    unsigned rest = unsigned(number), offset = 0, step = 1;  // of a plane, which has fewer than 2^31 elements
     FASTDL_UNROLL
     for (int a = axes - 1; a >= 0; --a) {
-      offset += rest % unsigned(size[a]) * unsigned(lattice.spread[a]) * step;
-      rest /= unsigned(size[a]);
-      step *= lattice.extent[a];
+      const unsigned next = rest / unsigned(size[a]);
+      offset += (rest - next * unsigned(size[a])) * unsigned(lattice.spread[a]) * step;
+      rest = next;
+      step *= unsigned(lattice.extent[a]);
     }
     return data + offset + rest * image_stride;
   }
@@ -202,22 +244,24 @@ struct Finished {
   T slope;
   Index groups, channels;
 
+  __device__ __forceinline__ void begin(Index batch) {
+    if (bias) bias += batch % groups * channels;
+  }
   __device__ __forceinline__ T operator()(T sum, Index row, Index) const {
-    const Index batch = Index(blockIdx.z) * gridDim.y + blockIdx.y;  // as the engine counts them
-    if (bias) sum += bias[batch % groups * channels + row];
+    if (bias) sum += bias[row];
     return fastdl::cuda::rectified(sum, slope);
   }
 };
 
 // One product for forward and backward, compiled once: conv_forward.cu.
 template <class T>
-void multiply_windows(const char* name, Index batches, const gemm::cuda::Operand<T>& filters, const Windows<T>& windows,
+void multiply_windows(const char* name, Index batches, const gemm::cuda::Rows<T>& filters, const Windows<T>& windows,
                       const Maps<T>& maps, const Finished<T>& finished, Stream stream);
 
-// The table of a convolution: k = (channel, tap).
-__device__ __forceinline__ Tap forward_tap(const Geometry& g, const Strides& strides, Index k) {
-  const Position q = position_of(k, g.kernel);
-  Tap tap{q.plane * strides.channel, {0, 0, 0}, 0};
+// What belongs to a tap of a channel, or to a group of them that begins there.
+__device__ __forceinline__ Tap forward_tap(const Geometry& g, const Strides& strides, const Position& q,
+                                           int lanes = 1) {
+  Tap tap{q.plane * strides.channel, {0, 0, 0}, lanes};
   FASTDL_UNROLL
   for (int a = 0; a < axes; ++a) {
     const Index at = q.at[a] * g.dilation[a] - g.lower[a];
@@ -227,7 +271,8 @@ __device__ __forceinline__ Tap forward_tap(const Geometry& g, const Strides& str
   return tap;
 }
 
-// Writes it: conv_taps.cu.
-void write_taps(const char* name, const Geometry& g, const Strides& strides, Tap* to, Index depth, Stream stream);
+// Writes the table of a convolution: conv_taps.cu.
+void write_taps(const char* name, const Geometry& g, const Strides& strides, const Order& order, Tap* to,
+                Stream stream);
 
 }  // namespace fastdl::conv::cuda

@@ -30,8 +30,8 @@ using fastdl::cuda::Vector;
 using fastdl::cuda::vector_at;
 using Index = std::int64_t;
 
-// Leaves the sum as it is. An epilogue maps the finished sum of element (row, column), and is called for elements of C
-// only.
+// Leaves the sum as it is. An epilogue maps the finished sum of element (row, column) of C. One that wants to know
+// which product of a batch it is for has a begin(batch), as a result has.
 struct Identity {
   template <class T>
   __device__ __forceinline__ T operator()(T sum, Index, Index) const {
@@ -96,27 +96,32 @@ struct Operand {
     __device__ __forceinline__ Reader(const Operand& from, Index first_row, Index batch) : from_(from) {
       const int thread = threadIdx.x;
       const int threads_near = from.along_depth ? S::depth / S::lanes : S::side / S::lanes;
-      near_ = thread % threads_near * S::lanes;
-      far_ = thread / threads_near;
-      rows_ = extent<T>(first_row, from.rows);
+      const int near = thread % threads_near * S::lanes, far = thread / threads_near;
+      const int row = from.along_depth ? far : near;
+      rows_ = extent<T>(first_row, from.rows) - row;
+      place_ = (from.along_depth ? near : far) * S::pitch + row;
       next_ = from.data + batch * from.batch_stride +
-              first_row * (from.along_depth ? from.far_stride : from.near_stride) + near_ * from.near_stride +
-              far_ * from.far_stride;
+              first_row * (from.along_depth ? from.far_stride : from.near_stride) + near * from.near_stride +
+              far * from.far_stride;
     }
 
     // Takes the next slice, of which `depth` (at most Shape<T>::depth) columns exist; what lies outside of the operand
     // counts as zero.
     __device__ __forceinline__ void read(int depth) {
-      const int near_end = from_.along_depth ? depth : rows_, far_end = from_.along_depth ? rows_ : depth;
+      depth -= fastdl::cuda::anew(place_) / S::pitch;
       FASTDL_UNROLL
       for (int v = 0; v < S::vectors; ++v) {
-        const int count = far_at(v) < far_end ? near_end - near_ : 0;
-        const T* place = next_ + (far_at(v) - far_) * from_.far_stride;
+        const int rows = rows_ - (from_.along_depth ? v * rounds_rows : 0);
+        const int columns = depth - (from_.along_depth ? 0 : v * rounds_columns);
+        const int near = from_.along_depth ? columns : rows, far = from_.along_depth ? rows : columns;
+        const int count = far > 0 ? near : 0;
+        const T* place = next_ + v * (from_.along_depth ? rounds_rows : rounds_columns) * from_.far_stride;
         if (from_.vectorised && count >= S::lanes) {
           held_[v] = vector_at(place);
         } else {
+          const Index stride = fastdl::cuda::anew(from_.near_stride);
           FASTDL_UNROLL
-          for (int e = 0; e < S::lanes; ++e) held_[v].lane[e] = e < count ? place[e * from_.near_stride] : T(0);
+          for (int e = 0; e < S::lanes; ++e, place += stride) held_[v].lane[e] = e < count ? *place : T(0);
         }
       }
       next_ += from_.slice_stride;
@@ -124,32 +129,85 @@ struct Operand {
 
     // Puts it down as slice[k][row].
     __device__ __forceinline__ void write(T (*slice)[S::pitch]) const {
+      T* const place = &slice[0][0] + place_;
       FASTDL_UNROLL
       for (int v = 0; v < S::vectors; ++v) {
         if (from_.along_depth) {
           FASTDL_UNROLL
-          for (int e = 0; e < S::lanes; ++e) slice[near_ + e][far_at(v)] = held_[v].lane[e];
+          for (int e = 0; e < S::lanes; ++e) place[v * rounds_rows + e * S::pitch] = held_[v].lane[e];
         } else {
-          vector_at(&slice[far_at(v)][near_]) = held_[v];
+          vector_at(place + v * rounds_columns * S::pitch) = held_[v];
         }
       }
     }
 
    private:
-    // In units of the far axis: one round of all threads covers this much of it.
-    __device__ __forceinline__ int far_at(int v) const {
-      return far_ + v * (from_.along_depth ? S::threads * S::lanes / S::depth : S::threads * S::lanes / S::side);
-    }
+    // One round of all threads covers this much of the far axis.
+    static constexpr int rounds_rows = S::threads * S::lanes / S::depth,
+                         rounds_columns = S::threads * S::lanes / S::side;
 
     const Operand& from_;
     const T* next_;
-    int near_, far_, rows_;
+    int place_;  // in a slice: k * pitch + row
+    int rows_;   // from this one on
     Vector<T> held_[S::vectors];
   };
 };
 
+// How the threads share a slice where each brings four neighbouring k of one row.
+template <class T>
+struct FourOfRow {
+  using S = Shape<T>;
+  static constexpr int held = 4, near = S::depth / held;
+  static_assert(S::threads == S::side * near);
+  static __device__ __forceinline__ int row() { return int(threadIdx.x) / near; }
+  static __device__ __forceinline__ int k() { return int(threadIdx.x) % near * held; }
+  static __device__ __forceinline__ void write(const T (&values)[held], T (*slice)[S::pitch]) {
+    FASTDL_UNROLL
+    for (int e = 0; e < held; ++e) slice[k() + e][row()] = values[e];
+  }
+};
+
+// An operand that was put in order before: rows of whole, aligned groups of four numbers, filled up with zeros. Its
+// reader holds one pointer, where that of any strides holds twice as many registers and two ways of loading.
+template <class T>
+struct Rows {
+  using Element = T;
+  const T* data;
+  Index rows, stride;
+  Index batch_stride = 0;
+
+  class Reader {
+    using S = Shape<T>;
+    using Four = FourOfRow<T>;
+
+   public:
+    __device__ __forceinline__ Reader(const Rows& from, Index first_row, Index batch) {
+      Index row = first_row + Four::row();
+      if (row >= from.rows) row = from.rows - 1;  // read, and its sums not stored
+      next_ = from.data + batch * from.batch_stride + row * from.stride + Four::k();
+    }
+
+    __device__ __forceinline__ void read(int depth) {
+      FASTDL_UNROLL
+      for (int e = 0; e < Four::held; e += S::lanes) {
+        const Vector<T> some = Four::k() < depth ? vector_at(next_ + e) : Vector<T>{};
+        FASTDL_UNROLL
+        for (int l = 0; l < S::lanes; ++l) held_[e + l] = some.lane[l];
+      }
+      next_ += S::depth;
+    }
+
+    __device__ __forceinline__ void write(T (*slice)[S::pitch]) const { Four::write(held_, slice); }
+
+   private:
+    const T* next_;
+    T held_[Four::held];
+  };
+};
+
 // The result: row-major with a leading dimension, or a batch of such. Other results have the same members but for the
-// strides.
+// stride of batches: the place of a column may be anywhere, its rows are row_stride apart.
 template <class T>
 struct Result {
   using Element = T;
@@ -159,7 +217,7 @@ struct Result {
   Index batch_stride = 0;
 
   __device__ __forceinline__ void begin(Index batch) { data += batch * batch_stride; }
-  __device__ __forceinline__ T* at(Index row, Index column) const { return data + row * row_stride + column; }
+  __device__ __forceinline__ T* column(Index number) const { return data + number; }
 };
 
 inline bool starts_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
@@ -185,60 +243,72 @@ Result<T> result(T* data, Index rows, Index columns, Index row_stride, Index bat
   return {data, rows, columns, row_stride, vectorised, batch_stride};
 }
 
-// Which tile a block computes. Below the diagonal: the triangle counted row by row. The square root is in single
-// precision because doubles are slow on most cards; it is off by one at most here, and mended.
+// Which tile a block computes, in 32 bits, whose divisions are short: there are fewer blocks. Below the diagonal: the
+// triangle counted row by row. The square root is in single precision because doubles are slow on most cards; it is off
+// by one at most here, and mended.
 template <class T>
-__device__ __forceinline__ Place<T> triangle_place(Index block) {
-  Index row = Index((sqrtf(8.0f * float(block) + 1.0f) - 1.0f) * 0.5f);
-  while (row * (row + 1) / 2 > block) --row;
-  while ((row + 1) * (row + 2) / 2 <= block) ++row;
-  return {int(row), int(block - row * (row + 1) / 2)};
+__device__ __forceinline__ Place<T> triangle_place(unsigned block) {
+  const auto above = [](unsigned row) { return row % 2 ? (row + 1) / 2 * row : row / 2 * (row + 1); };
+  unsigned row = unsigned((sqrtf(8.0f * float(block) + 1.0f) - 1.0f) * 0.5f);
+  while (above(row) > block) --row;
+  while (above(row + 1) <= block) ++row;
+  return {int(row), int(block - above(row))};
 }
 
 // Over a rectangle: bands of 8 tile rows, column by column within a band, so that the blocks running at one time share
 // their operands in L2 both ways.
 template <class T>
-__device__ __forceinline__ Place<T> rectangle_place(Index block, Index tiles_down, Index tiles_across) {
-  constexpr Index band = 8;
-  const Index first = block / (band * tiles_across) * band, within = block % (band * tiles_across);
-  const Index height = tiles_down - first < band ? tiles_down - first : band;
+__device__ __forceinline__ Place<T> rectangle_place(unsigned block, unsigned tiles_down, unsigned tiles_across) {
+  constexpr unsigned band = 8;
+  const unsigned first = block / (band * tiles_across) * band, within = block - first * tiles_across;
+  const unsigned height = tiles_down - first < band ? tiles_down - first : band;
   return {int(first + within % height), int(within / height)};
 }
 
-// The sums of one thread, and where in the tile they belong.
+// Which rows and columns of the tile are a thread's own. Made where it is needed, and not kept through the products.
 template <class T>
-struct Sums {
+struct Share {
   using S = Shape<T>;
-  T sum[S::part][S::part];
   int thread_row, thread_column;
 
-  __device__ __forceinline__ Sums() {
+  __device__ __forceinline__ Share() {
     constexpr int warps_across = S::threads_across / 8;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int thread = fastdl::cuda::anew(int(threadIdx.x)), warp = thread / 32, lane = thread % 32;
     thread_row = warp / warps_across * 4 + lane / 8;
     thread_column = warp % warps_across * 8 + lane % 8;
-    FASTDL_UNROLL
-    for (int i = 0; i < S::part; ++i) {
-      FASTDL_UNROLL
-      for (int j = 0; j < S::part; ++j) sum[i][j] = T(0);
-    }
   }
 
-  // Of the thread's i-th row or j-th column, in the tile.
+  // The i-th of a thread, in the tile.
   static __device__ __forceinline__ int spread(int thread, int i) {
     return i / S::lanes * (S::threads_across * S::lanes) + thread * S::lanes + i % S::lanes;
   }
   __device__ __forceinline__ int row(int i) const { return spread(thread_row, i); }
   __device__ __forceinline__ int column(int j) const { return spread(thread_column, j); }
+};
+
+// Their sums.
+template <class T>
+struct Sums {
+  using S = Shape<T>;
+  T sum[S::part][S::part];
+
+  __device__ __forceinline__ void set(T value) {
+    FASTDL_UNROLL
+    for (int i = 0; i < S::part; ++i) {
+      FASTDL_UNROLL
+      for (int j = 0; j < S::part; ++j) sum[i][j] = value;
+    }
+  }
 
   __device__ __forceinline__ void add_slice(const T (*a)[S::pitch], const T (*b)[S::pitch]) {
-    FASTDL_UNROLL
+    const Share<T> own;
+    FASTDL_UNROLL_BY(2)
     for (int k = 0; k < S::depth; ++k) {
       Vector<T> left[S::part / S::lanes], right[S::part / S::lanes];
       FASTDL_UNROLL
       for (int g = 0; g < S::part / S::lanes; ++g) {
-        left[g] = vector_at(&a[k][row(g * S::lanes)]);
-        right[g] = vector_at(&b[k][column(g * S::lanes)]);
+        left[g] = vector_at(&a[k][own.row(g * S::lanes)]);
+        right[g] = vector_at(&b[k][own.column(g * S::lanes)]);
       }
       FASTDL_UNROLL
       for (int i = 0; i < S::part; ++i) {
@@ -252,57 +322,82 @@ struct Sums {
 
   template <class To, class Epilogue>
   __device__ __forceinline__ void finish(const To& c, Place<T> tile, const Epilogue& epilogue) {
+    const Share<T> own;
     const int rows = extent<T>(tile.row(), c.rows), columns = extent<T>(tile.column(), c.columns);
+    // Row by row, so that what an epilogue reads for them is not all waited for at a time, in more registers than there
+    // are. Columns outside of C stand for its last, without a branch: what is read for a row is read once.
     FASTDL_UNROLL
     for (int i = 0; i < S::part; ++i) {
+      if (own.row(i) >= rows) continue;
       FASTDL_UNROLL
-      for (int j = 0; j < S::part; ++j)
-        if (row(i) < rows && column(j) < columns)
-          sum[i][j] = epilogue(sum[i][j], tile.row() + row(i), tile.column() + column(j));
+      for (int j = 0; j < S::part; ++j) {
+        const int column = own.column(j) < columns ? own.column(j) : columns - 1;
+        sum[i][j] = epilogue(sum[i][j], tile.row() + own.row(i), tile.column() + column);
+      }
     }
   }
 };
 
-// Writes values to columns `column ...` of a tile that begins at `first` in c, as far as these are in [from, to).
-template <class T, class To>
-__device__ __forceinline__ void store(const To& c, Index row, Index first, int column, int from, int to,
-                                      const Vector<T>& values) {
-  if (c.vectorised && column >= from && column + Vector<T>::lanes <= to) {
-    vector_at(c.at(row, first + column)) = values;
+// Writes those of neighbouring values whose numbers are in [from, to).
+template <class T>
+__device__ __forceinline__ void store(T* place, bool vectorised, int from, int to, const Vector<T>& values) {
+  if (vectorised && from <= 0 && to >= Vector<T>::lanes) {
+    vector_at(place) = values;
   } else {
     FASTDL_UNROLL
     for (int e = 0; e < Vector<T>::lanes; ++e)
-      if (column + e >= from && column + e < to) *c.at(row, first + column + e) = values.lane[e];
+      if (e >= from && e < to) place[e] = values.lane[e];
   }
 }
 
 // The tile as it is: every thread stores its rows in groups of 16 bytes; the 8 threads of a warp's row make 128
-// contiguous bytes. Of a tile on the diagonal of a symmetric C, only what is on and below it.
+// contiguous bytes. Of a tile on the diagonal of a symmetric C, only what is on and below it. To find a column can take
+// divisions: it is done once for all rows, and, without vectors, for one column at a time; from row to row the place
+// moves on, because eight offsets would be kept beside the sums.
 template <bool symmetric, class T, class To>
 __device__ __forceinline__ void store_tile(const To& c, Place<T> tile, const Sums<T>& sums) {
   using S = Shape<T>;
+  const Share<T> own;
   const int rows = extent<T>(tile.row(), c.rows), columns = extent<T>(tile.column(), c.columns);
   const bool diagonal = symmetric && tile.row() == tile.column();
-  FASTDL_UNROLL
-  for (int i = 0; i < S::part; ++i) {
-    const int row = sums.row(i);
-    if (row >= rows) continue;
+  const auto down_column = [&](int column, const auto& store_row) {
+    const Index stride = fastdl::cuda::anew(c.row_stride);
+    T* place = c.column(tile.column() + column) + (tile.row() + own.row(0)) * stride;
     FASTDL_UNROLL
-    for (int j = 0; j < S::part; j += S::lanes) {
-      const int column = sums.column(j);
-      Vector<T> values;
+    for (int i = 0; i < S::part; ++i) {
+      if (own.row(i) < rows) store_row(place, i);
+      place += (Share<T>::spread(0, i + 1) - Share<T>::spread(0, i)) * stride;
+    }
+  };
+  FASTDL_UNROLL
+  for (int j = 0; j < S::part; j += S::lanes) {
+    const int first = own.column(j);
+    if (first >= columns) continue;
+    if (c.vectorised) {
+      down_column(first, [&](T* place, int i) {
+        Vector<T> values;
+        FASTDL_UNROLL
+        for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i][j + e];
+        store(place, true, 0, (diagonal ? own.row(i) + 1 : columns) - first, values);
+      });
+    } else {
       FASTDL_UNROLL
-      for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i][j + e];
-      store(c, tile.row() + row, tile.column(), column, 0, diagonal ? row + 1 : columns, values);
+      for (int e = 0; e < S::lanes; ++e) {
+        if (first + e >= columns) break;
+        down_column(first + e, [&](T* place, int i) {
+          if (!diagonal || first + e <= own.row(i)) *place = sums.sum[i][j + e];
+        });
+      }
     }
   }
 }
 
-// Its mirror image, in strips of 32 (f64: 16) columns of the tile, which become rows of C: all threads put some of
-// their columns into shared memory, then each warp writes whole rows, 512 contiguous bytes at a time.
+// Its mirror image (C is a Result), in strips of 32 (f64: 16) columns of the tile, which become rows of C: all threads
+// put some of their columns into shared memory, then each warp writes whole rows, 512 contiguous bytes at a time.
 template <class T, class To>
 __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const Sums<T>& sums, Tile<T>& shared) {
   using S = Shape<T>;
+  const Share<T> own;
   constexpr int columns = S::strip / S::threads_across;  // of each thread, in one strip
   static_assert(S::side / S::lanes == 32, "one warp writes one row of a strip");
   const int rows_there = extent<T>(tile.column(), c.columns), columns_there = extent<T>(tile.row(), c.rows);
@@ -317,18 +412,52 @@ __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const
         Vector<T> values;
         FASTDL_UNROLL
         for (int e = 0; e < S::lanes; ++e) values.lane[e] = sums.sum[i + e][first + j];
-        vector_at(&shared.row[j * S::threads_across + sums.thread_column][sums.row(i)]) = values;
+        vector_at(&shared.row[j * S::threads_across + own.thread_column][own.row(i)]) = values;
       }
     }
     __syncthreads();
     FASTDL_NO_UNROLL
     for (int q = warp; q < S::strip; q += S::threads / 32) {
-      const int row_there = Sums<T>::spread(q % S::threads_across, first + q / S::threads_across);
+      const int row_there = Share<T>::spread(q % S::threads_across, first + q / S::threads_across);
       if (row_there >= rows_there) continue;
-      store(c, tile.column() + row_there, tile.row(), column_there, tile.row() == tile.column() ? row_there + 1 : 0,
-            columns_there, vector_at(&shared.row[q][column_there]));
+      store(c.column(tile.row() + column_there) + (tile.column() + row_there) * c.row_stride, c.vectorised,
+            (tile.row() == tile.column() ? row_there + 1 : 0) - column_there, columns_there - column_there,
+            vector_at(&shared.row[q][column_there]));
     }
   }
+}
+
+// Calls add(slice of the left, slice of the right, number of the slice) for all slices of a depth > 0, in shared memory
+// and in their order. When it returns nobody reads shared memory any more.
+template <class T, class Left, class Right, class Add>
+__device__ __forceinline__ void through_slices(Left& left, Right& right, Index depth, Tile<T>& shared, const Add& add) {
+  using S = Shape<T>;
+  // Slices are counted in 32 bits, and what is left is found anew: it would hold registers through the products.
+  int slice = 0;
+  const auto bring = [&] {
+    const Index left_over = depth - Index(slice) * S::depth;
+    const int here = int(left_over < S::depth ? left_over : S::depth);
+    left.read(here);
+    right.read(here);
+  };
+  const auto half = [&] { return shared.row + slice % 2 * (2 * S::depth); };
+  const auto put_down = [&] {
+    left.write(half());
+    right.write(half() + S::depth);
+    __syncthreads();
+  };
+  bring();
+  put_down();
+  // No branch between the loads and where their values are put down: they would move there, behind the products. After
+  // the last slice there is nothing, which is brought as zeros and not read.
+  FASTDL_NO_UNROLL
+  do {
+    const T(*here)[S::pitch] = half();
+    ++slice;
+    bring();
+    add(here, here + S::depth, slice - 1);
+    put_down();
+  } while (Index(slice) * S::depth < depth);
 }
 
 // Which tiles of which products a launch computes.
@@ -344,41 +473,19 @@ __global__ void __launch_bounds__(Shape<typename To::Element>::threads, Shape<ty
   // Not a variable: it would hold registers through the products.
   const auto batch = [] { return mode == Mode::batch ? Index(blockIdx.z) * gridDim.y + blockIdx.y : 0; };
   if (batch() >= batches) return;
-  Place<T> tile =
-      symmetric ? triangle_place<T>(blockIdx.x)
-                : rectangle_place<T>(blockIdx.x, (c.rows + S::side - 1) / S::side, (c.columns + S::side - 1) / S::side);
+  Place<T> tile = symmetric ? triangle_place<T>(blockIdx.x)
+                            : rectangle_place<T>(blockIdx.x, unsigned((c.rows + S::side - 1) / S::side),
+                                                 unsigned((c.columns + S::side - 1) / S::side));
 
   Sums<T> sums;
+  sums.set(T(0));
   if (depth > 0) {
     typename Left::Reader left(a, tile.row(), batch());
     typename Right::Reader right(b, tile.column(), batch());
-    int half = 0;  // of shared memory, that the next slices go to
-    const auto bring = [&] {
-      const int here = int(depth < S::depth ? depth : S::depth);
-      left.read(here);
-      right.read(here);
-    };
-    const auto put_down = [&] {
-      left.write(shared.row + half);
-      right.write(shared.row + half + S::depth);
-      half ^= 2 * S::depth;
-      __syncthreads();
-    };
-    const auto add = [&] {
-      const T(*slice)[S::pitch] = shared.row + (half ^ 2 * S::depth);
-      sums.add_slice(slice, slice + S::depth);
-    };
-    bring();
-    put_down();
-    for (;;) {
-      depth -= S::depth;
-      if (depth > 0) bring();
-      add();
-      if (depth <= 0) break;
-      put_down();
-    }
+    through_slices(left, right, depth, shared, [&](auto one, auto other, int) { sums.add_slice(one, other); });
   }
   c.begin(batch());
+  if constexpr (requires { epilogue.begin(batch()); }) epilogue.begin(batch());
   sums.finish(c, tile, epilogue);
   store_tile<symmetric>(c, tile, sums);
   if constexpr (symmetric) store_mirrored(c, tile, sums, shared);

@@ -50,7 +50,7 @@ struct GradientTile {  // in shared memory
 };
 
 template <class T>
-struct Rows {
+struct SampleView {
   const T* data;
   std::int64_t count, row_stride, column_stride;
 };
@@ -62,7 +62,8 @@ struct Rows {
 // half of its peak for Apart (n m d multiply-adds and as many subtractions).
 template <class T, class Feature>
 __global__ void __launch_bounds__(GradientShape<T>::threads, 2)
-    feature_sums(const T* slopes, Rows<T> x, Rows<T> y, std::int64_t features, T factor, const T* weight, T* out) {
+    feature_sums(const T* slopes, SampleView<T> x, SampleView<T> y, std::int64_t features, T factor, const T* weight,
+                 T* out) {
   using S = GradientShape<T>;
   using Index = std::int64_t;
   FASTDL_SHARED(GradientTile<T>, shared);

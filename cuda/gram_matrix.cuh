@@ -21,7 +21,7 @@ __device__ __forceinline__ T finished(const Afterwards<T>& then, T value, Index 
 // K[i, j] = f(sum, i, j). A block computes one tile; in symmetric mode one on or below the diagonal, and its mirror.
 template <bool symmetric, class T, class Rule, class Function>
 __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
-    matrix(Operand<T> x, Operand<T> y, Index features, Rule rule, Function function, Afterwards<T> then,
+    matrix(Rows<T> x, Rows<T> y, Index features, Rule rule, Function function, Afterwards<T> then,
            gemm::cuda::Result<T> k) {
   using S = Shape<T>;
   FASTDL_SHARED(Tile<T>, shared);
@@ -58,19 +58,17 @@ void launch_matrix(const Pairs<T>& pairs, const Task<T>& task, const Rule& rule,
                        gemm::cuda::result(task.out, rows, columns, task.out_stride));
 }
 
-// out[i] = k(x_i, x_i): a warp sums a row, coalesced if its features are contiguous. Limited by reading x once.
+// out[i] = k(x_i, x_i): a warp sums a row. Limited by reading x once.
 template <class T, class Rule, class Function>
 __global__ void __launch_bounds__(256)
-    diagonal(Operand<T> x, Index features, Rule rule, Function function, T* out, Index stride) {
-  const Index row_stride = x.along_depth ? x.far_stride : x.near_stride;
-  const Index column_stride = x.along_depth ? x.near_stride : x.far_stride;
+    diagonal(Rows<T> x, Index features, Rule rule, Function function, T* out, Index stride) {
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
   for (Index row = Index(blockIdx.x) * warps + threadIdx.x / 32; row < x.rows; row += Index(gridDim.x) * warps) {
     T sum = Rule::start;
     FASTDL_NO_UNROLL
     for (Index f = lane; f < features; f += 32) {
-      const T value = x.data[row * row_stride + f * column_stride];
-      sum = rule.step(sum, value, value);
+      const T value = x.data[row * x.stride + f];
+      sum = of_feature(rule, f).step(sum, value, value);
     }
     FASTDL_UNROLL
     for (int width = 16; width > 0; width /= 2) {
@@ -96,7 +94,7 @@ void launch_diagonal(const Pairs<T>& pairs, const Task<T>& task, const Rule& rul
 // about 50 features.
 template <class T, class Rule, class Function>
 __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
-    slopes(Operand<T> x, Operand<T> y, Index features, Rule rule, Function function, PairWeights<T> weights, T* out,
+    slopes(Rows<T> x, Rows<T> y, Index features, Rule rule, Function function, PairWeights<T> weights, T* out,
            Index out_stride) {
   using S = Shape<T>;
   FASTDL_SHARED(Tile<T>, shared);
@@ -106,16 +104,17 @@ __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
   sum_tile(sums, x, y, tile.row(), tile.column(), features, rule, shared);
   const int rows = gemm::cuda::extent<T>(tile.row(), x.rows), columns = gemm::cuda::extent<T>(tile.column(), y.rows);
   constexpr int warps_across = S::threads_across / 8;
-  const Index strip = Index(tile.tile_column) * warps_across + sums.thread_column / 8;
+  const Share<T> share;
+  const Index strip = Index(tile.tile_column) * warps_across + share.thread_column / 8;
   FASTDL_NO_UNROLL
   for (int i = 0; i < S::part; ++i) {
-    const int row = sums.row(i);
+    const int row = share.row(i);
     T values[S::part], own = T(0), gamma = T(0);
     FASTDL_UNROLL
     for (int j = 0; j < S::part; ++j) values[j] = sums.sum[0][j];
     FASTDL_NO_UNROLL
     for (int j = 0; j < S::part; ++j) {
-      const int column = sums.column(j);
+      const int column = share.column(j);
       T value = T(0);
       if (row < rows && column < columns) {
         const Index to_row = tile.row() + row, to_column = tile.column() + column;

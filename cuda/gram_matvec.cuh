@@ -36,6 +36,27 @@ std::size_t sums_bytes(Index right_sides) {
   return std::size_t(count) * Warps<T>::across * Shape<T>::side * sizeof(T);
 }
 
+// The rows of a block, the right-hand sides it takes, and the tiles of columns that it goes through. Made where it is
+// needed, and not kept through the sums.
+template <class T>
+struct Work {
+  Index row, first_right;
+  int rows, together, first_tile, end_tile;
+
+  __device__ __forceinline__ Work(Index all_rows, Index all_columns, const Split<T>& split, Index right_sides) {
+    using S = Shape<T>;
+    row = Index(fastdl::cuda::anew(int(blockIdx.x))) * S::side;
+    rows = gemm::cuda::extent<T>(row, all_rows);
+    const Index part = fastdl::cuda::anew(int(blockIdx.y)), end = (part + 1) * split.tiles_a_part;
+    const Index tiles = (all_columns + S::side - 1) / S::side;
+    first_tile = int(part * split.tiles_a_part);
+    end_tile = int(end < tiles ? end : tiles);
+    first_right = Index(fastdl::cuda::anew(int(blockIdx.z))) * right_sides_together;
+    const Index rest = right_sides - first_right;
+    together = int(rest < right_sides_together ? rest : right_sides_together);
+  }
+};
+
 // A thread's own numbers: that of its row (one of the tile's) and right-hand side c lies at [c * stride].
 template <class T>
 struct OwnSums {
@@ -43,9 +64,28 @@ struct OwnSums {
   T* first;
   int row, strip;
 
-  __device__ __forceinline__ OwnSums(T* shared, const Sums<T>& sums)
-      : row(sums.row(threadIdx.x % 8)), strip(sums.thread_column / 8) {
+  __device__ __forceinline__ explicit OwnSums(T* shared) {
+    const Share<T> share;
+    row = share.row(threadIdx.x % 8);
+    strip = share.thread_column / 8;
     first = shared + strip * Shape<T>::side + row;
+  }
+
+  __device__ __forceinline__ void set_zero(int together) const {
+    FASTDL_NO_UNROLL
+    for (int c = 0; c < together; ++c) first[c * stride] = T(0);
+  }
+
+  // The row of a block's partial results that is this thread's, of which there are `rows` for every strip.
+  __device__ __forceinline__ Index partial_row(const Work<T>& work, Index rows) const {
+    return (Index(blockIdx.y) * Warps<T>::across + strip) * rows + work.row + row;
+  }
+
+  __device__ __forceinline__ void write(const Work<T>& work, Index rows, Index right_sides, T* partial) const {
+    if (row >= work.rows) return;
+    T* to = partial + partial_row(work, rows) * right_sides + work.first_right;
+    FASTDL_NO_UNROLL
+    for (int c = 0; c < work.together; ++c) to[c] = first[c * stride];
   }
 };
 
@@ -54,13 +94,14 @@ template <class T>
 __device__ __forceinline__ void add_product(const Sums<T>& sums, const OwnSums<T>& own, const RightSides<T>& right,
                                             Index first_right, int together, Index column, int columns, T shrink) {
   constexpr int part = Shape<T>::part;
+  const Share<T> share;
   FASTDL_NO_UNROLL
   for (int c = 0; c < together; ++c) {
     const T* v = right.data + (first_right + c) * right.column_stride;
     T products[part];
     FASTDL_UNROLL
     for (int j = 0; j < part; ++j) {
-      const int at = sums.column(j);
+      const int at = share.column(j);
       const T value = at < columns ? v[(column + at) * right.row_stride] : T(0);
       FASTDL_UNROLL
       for (int i = 0; i < part; ++i)
@@ -72,52 +113,27 @@ __device__ __forceinline__ void add_product(const Sums<T>& sums, const OwnSums<T
   }
 }
 
-// The columns that a block goes through, and the right-hand sides it takes.
-template <class T>
-struct Work {
-  Index row, first_tile, end_tile, first_right;
-  int rows, together;
-
-  __device__ __forceinline__ Work(Index all_rows, Index all_columns, const Split<T>& split, Index right_sides) {
-    using S = Shape<T>;
-    row = Index(blockIdx.x) * S::side;
-    rows = gemm::cuda::extent<T>(row, all_rows);
-    const Index tiles = (all_columns + S::side - 1) / S::side, end = (blockIdx.y + 1) * split.tiles_a_part;
-    first_tile = blockIdx.y * split.tiles_a_part;
-    end_tile = end < tiles ? end : tiles;
-    first_right = Index(blockIdx.z) * right_sides_together;
-    const Index rest = right_sides - first_right;
-    together = int(rest < right_sides_together ? rest : right_sides_together);
-  }
-};
-
 template <class T, class Rule, class Function>
 __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
-    product(Operand<T> x, Operand<T> y, Index features, Rule rule, Function function, RightSides<T> right,
-            Split<T> split) {
+    product(Rows<T> x, Rows<T> y, Index features, Rule rule, Function function, RightSides<T> right, Split<T> split) {
   using S = Shape<T>;
   FASTDL_SHARED(Tile<T>, shared);
   FASTDL_DYNAMIC_SHARED(T, memory);
   Sums<T> sums;
-  const Work<T> work(x.rows, y.rows, split, right.count);
-  const OwnSums<T> own(memory, sums);
+  const auto work = [&] { return Work<T>(x.rows, y.rows, split, right.count); };
+  OwnSums<T>(memory).set_zero(work().together);
+  const int end_tile = work().end_tile;
   FASTDL_NO_UNROLL
-  for (int c = 0; c < work.together; ++c) own.first[c * OwnSums<T>::stride] = T(0);
-  FASTDL_NO_UNROLL
-  for (Index tile = work.first_tile; tile < work.end_tile; ++tile) {
-    const Index column = tile * S::side;
+  for (int tile = work().first_tile; tile < end_tile; ++tile) {
+    sum_tile(sums, x, y, work().row, Index(tile) * S::side, features, rule, shared);
+    const Work<T> here = work();
+    const Index column = Index(tile) * S::side;
     const int columns = gemm::cuda::extent<T>(column, y.rows);
-    sum_tile(sums, x, y, work.row, column, features, rule, shared);
-    map_tile(sums, work.rows, columns,
-             [&](T sum, int row, int at) { return function(sum, work.row + row, column + at); });
-    add_product(sums, own, right, work.first_right, work.together, column, columns, T(1));
-    __syncthreads();  // all have read the slices that the next tile overwrites
+    map_tile(sums, here.rows, columns,
+             [&](T sum, int row, int at) { return function(sum, here.row + row, column + at); });
+    add_product(sums, OwnSums<T>(memory), right, here.first_right, here.together, column, columns, T(1));
   }
-  if (own.row >= work.rows) return;
-  const Index strip = Index(blockIdx.y) * Warps<T>::across + own.strip;
-  T* to = split.partial + (strip * x.rows + work.row + own.row) * right.count + work.first_right;
-  FASTDL_NO_UNROLL
-  for (int c = 0; c < work.together; ++c) to[c] = own.first[c * OwnSums<T>::stride];
+  OwnSums<T>(memory).write(work(), x.rows, right.count, split.partial);
 }
 
 template <class T, class Rule, class Function>

@@ -7,7 +7,7 @@
 namespace fastdl::gram::cuda {
 
 using gemm::cuda::Index;
-using gemm::cuda::Operand;
+using gemm::cuda::Rows;
 
 // The function within its class: see gram_functions.cuh.
 enum class Form {
@@ -47,7 +47,7 @@ struct Parameters {
 
 template <class T>
 struct Pairs {
-  Operand<T> x, y;
+  Rows<T> x, y;
   Index features;
   Parameters<T> parameters;
 };
@@ -108,13 +108,14 @@ struct Task {
 };
 
 // The kernels by their rule, which says what is summed over the features, and their class of function. One file each:
-// sums of products, of squared differences (of samples, and of unit vectors), of absolute differences, of chi squared
-// terms; products of sinc.
+// sums of products, of squared differences (of samples, with weights, and of unit vectors), of absolute differences, of
+// chi squared terms; products of sinc.
 #define FASTDL_GRAM_CLASS(name) \
   template <class T>            \
   void name(const Pairs<T>& pairs, const Task<T>& task);
 FASTDL_GRAM_CLASS(of_products)
 FASTDL_GRAM_CLASS(of_squares)
+FASTDL_GRAM_CLASS(of_weighed_squares)
 FASTDL_GRAM_CLASS(of_angles)
 FASTDL_GRAM_CLASS(of_absolutes)
 FASTDL_GRAM_CLASS(of_chi_squares)

@@ -22,28 +22,28 @@ __device__ __forceinline__ T minus_infinity() {
 // weights is kept beside those of the products.
 template <class T>
 __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
-    attention(Operand<T> q, Operand<T> k, Index features, T scale, RightSides<T> right, Split<T> split) {
+    attention(Rows<T> q, Rows<T> k, Index features, T scale, RightSides<T> right, Split<T> split) {
   using S = Shape<T>;
   FASTDL_SHARED(Tile<T>, shared);
   FASTDL_DYNAMIC_SHARED(T, memory);
   Sums<T> sums;
-  const Work<T> work(q.rows, k.rows, split, right.count);
-  const OwnSums<T> own(memory, sums);
-  FASTDL_NO_UNROLL
-  for (int c = 0; c < work.together; ++c) own.first[c * OwnSums<T>::stride] = T(0);
+  const auto work = [&] { return Work<T>(q.rows, k.rows, split, right.count); };
+  OwnSums<T>(memory).set_zero(work().together);
   T largest = minus_infinity<T>(), total = T(0);  // of the row whose sums are this thread's
+  const int end_tile = work().end_tile;
   FASTDL_NO_UNROLL
-  for (Index tile = work.first_tile; tile < work.end_tile; ++tile) {
-    const Index column = tile * S::side;
+  for (int tile = work().first_tile; tile < end_tile; ++tile) {
+    sum_tile(sums, q, k, work().row, Index(tile) * S::side, features, Product<T>{}, shared);
+    const Index column = Index(tile) * S::side;
     const int columns = gemm::cuda::extent<T>(column, k.rows);
-    sum_tile(sums, q, k, work.row, column, features, Product<T>{}, shared);
+    const Share<T> share;
     T of_rows[S::part];
     FASTDL_UNROLL
     for (int i = 0; i < S::part; ++i) {
       FASTDL_UNROLL
       for (int j = 0; j < S::part; ++j) {
         T& score = sums.sum[i][j];
-        score = sums.column(j) < columns ? score * scale : minus_infinity<T>();
+        score = share.column(j) < columns ? score * scale : minus_infinity<T>();
         of_rows[i] = j == 0 ? score : std::fmax(of_rows[i], score);
       }
     }
@@ -65,15 +65,13 @@ __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
       rotate<T>(of_rows, sum);
     }
     total = multiply_add(total, shrink, across_lanes(of_rows, [](T a, T b) { return a + b; }));
-    add_product(sums, own, right, work.first_right, work.together, column, columns, shrink);
-    __syncthreads();  // all have read the slices that the next tile overwrites
+    add_product(sums, OwnSums<T>(memory), right, work().first_right, work().together, column, columns, shrink);
   }
-  if (own.row >= work.rows) return;
-  const Index strip = Index(blockIdx.y) * Warps<T>::across + own.strip, row = strip * q.rows + work.row + own.row;
-  T* to = split.partial + row * right.count + work.first_right;
-  FASTDL_NO_UNROLL
-  for (int c = 0; c < work.together; ++c) to[c] = own.first[c * OwnSums<T>::stride];
-  if (work.first_right == 0) {
+  const OwnSums<T> own(memory);
+  const Work<T> here = work();
+  own.write(here, q.rows, right.count, split.partial);
+  if (own.row < here.rows && here.first_right == 0) {
+    const Index row = own.partial_row(here, q.rows);
     split.largest[row] = largest;
     split.total[row] = total;
   }
@@ -155,14 +153,15 @@ void softmax_matvec(const MatrixView<const T>& q, const MatrixView<const T>& k, 
   const Scratch<T> largest(name, plan.strips * plan.rows_at_once, stream);
   const Scratch<T> total(name, plan.strips * plan.rows_at_once, stream);
   const Split<T> split{plan.parts, plan.tiles_a_part, partial.data(), largest.data(), total.data()};
+  const Samples<T> keys(name, k, stream);
   for (Index first = 0; first < q.rows; first += plan.rows_at_once) {
     const Index rows = q.rows - first < plan.rows_at_once ? q.rows - first : plan.rows_at_once;
+    const Samples<T> queries(name, some_rows(q, first, rows), stream);
     fastdl::cuda::launch(
         name, attention<T>,
         {dim3(blocks_of(rows, Shape<T>::side), static_cast<unsigned>(plan.parts), blocks_of(p, right_sides_together)),
          dim3(Shape<T>::threads), sums_bytes<T>(p), stream},
-        operand_of(some_rows(q, first, rows)), operand_of(k), q.cols, T(scale),
-        RightSides<T>{v.data, v.row_stride, v.col_stride, p}, split);
+        queries.rows(), keys.rows(), q.cols, T(scale), RightSides<T>{v.data, v.row_stride, v.col_stride, p}, split);
     fastdl::cuda::launch(name, join_parts<T>, {dim3(blocks_of(rows * p, 256)), dim3(256), 0, stream}, split,
                          plan.strips, rows, p, out + first * p);
   }

@@ -56,6 +56,16 @@ __global__ void __launch_bounds__(256) measure(const T* x, Index rows, Index fea
   }
 }
 
+// to[row][f], with zeros from the last feature on. Limited by memory.
+template <class T>
+__global__ void __launch_bounds__(256) put_in_order(const T* from, Index features, Index row_stride,
+                                                    Index column_stride, T* to, Index pitch, Index count) {
+  for (Index at = Index(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += Index(gridDim.x) * blockDim.x) {
+    const Index row = at / pitch, f = at - row * pitch;
+    to[at] = f < features ? from[row * row_stride + f * column_stride] : T(0);
+  }
+}
+
 // A parameter as T: what is beyond its range becomes its largest number, so that it times 0 is still 0.
 template <class T>
 T finite(double value) {
@@ -64,6 +74,23 @@ T finite(double value) {
 }
 
 }  // namespace
+
+template <class T>
+Samples<T>::Samples(const char* name, const MatrixView<const T>& from, Stream stream) {
+  constexpr Index group = gemm::cuda::FourOfRow<T>::held;
+  const bool ordered = from.col_stride == 1 && from.cols % group == 0 && from.row_stride % group == 0 &&
+                       from.row_stride >= 0 && gemm::cuda::starts_aligned(from.data);
+  rows_ = {from.data, from.rows, from.row_stride};
+  if (ordered || from.rows * from.cols == 0) return;
+  const Index pitch = (from.cols + group - 1) / group * group, count = from.rows * pitch;
+  copy_ = fastdl::cuda::Scratch<T>(name, count, stream);
+  rows_ = {copy_.data(), from.rows, pitch};
+  constexpr Index most = 1 << 16;
+  const Index blocks = (count + 255) / 256;
+  fastdl::cuda::launch(name, put_in_order<T>,
+                       {dim3(static_cast<unsigned>(blocks < most ? blocks : most)), dim3(256), 0, stream}, from.data,
+                       from.cols, from.row_stride, from.col_stride, copy_.data(), pitch, count);
+}
 
 template <class T>
 Lengths<T> Prepared<T>::measured(const MatrixView<const T>& rows, double scale) const {
@@ -88,15 +115,23 @@ void Prepared<T>::use_angles(const MatrixView<const T>& x, const MatrixView<cons
   p.x_length = x_.length.data(), p.y_length = other.length.data();
   p.x_unit = x_.unit.data(), p.y_unit = other.unit.data();
   p.features = x.cols;
-  pairs_.x = gemm::cuda::operand(p.x_unit, x.rows, x.cols, x.cols, 1);
-  pairs_.y = gemm::cuda::operand(p.y_unit, y.rows, y.cols, y.cols, 1);
+  take_rows({p.x_unit, x.rows, x.cols, x.cols, 1}, {p.y_unit, y.rows, y.cols, y.cols, 1}, same);
+}
+
+template <class T>
+void Prepared<T>::take_rows(const MatrixView<const T>& x, const MatrixView<const T>& y, bool same) {
+  x_rows_ = Samples<T>(name_, x, stream_);
+  if (!same) y_rows_ = Samples<T>(name_, y, stream_);
+  pairs_.x = x_rows_.rows();
+  pairs_.y = same ? pairs_.x : y_rows_.rows();
 }
 
 template <class T>
 Prepared<T>::Prepared(const char* name, const Kernel& kernel, const MatrixView<const T>& x,
                       const MatrixView<const T>& y, bool same, Stream stream)
-    : name_(name), stream_(stream), pairs_{operand_of(x), operand_of(y), x.cols, {}} {
+    : name_(name), stream_(stream), pairs_{{}, {}, x.cols, {}} {
   choose(kernel, x, y, same);
+  if (!pairs_.parameters.x_unit) take_rows(x, y, same);
 }
 
 template <class T>
@@ -138,10 +173,10 @@ void Prepared<T>::choose(const Kernel& kernel, const MatrixView<const T>& x, con
       }
       const bool gaussian = !(kernel.nu == 0.5 || kernel.nu == 1.5 || kernel.nu == 2.5);
       p.gamma = finite<T>(gaussian ? 0.5 * scale * scale : std::sqrt(2 * kernel.nu) * scale);
-      return take(of_squares<T>, gaussian           ? Form::exponential
-                                 : kernel.nu == 0.5 ? Form::matern_half
-                                 : kernel.nu == 1.5 ? Form::matern_three_halves
-                                                    : Form::matern_five_halves);
+      return take(p.weight ? of_weighed_squares<T> : of_squares<T>, gaussian           ? Form::exponential
+                                                                    : kernel.nu == 0.5 ? Form::matern_half
+                                                                    : kernel.nu == 1.5 ? Form::matern_three_halves
+                                                                                       : Form::matern_five_halves);
     }
     case Kind::laplacian:
       return take(of_absolutes<T>, Form::exponential);
@@ -173,6 +208,8 @@ void Prepared<T>::choose(const Kernel& kernel, const MatrixView<const T>& x, con
   }
 }
 
+template class Samples<float>;
+template class Samples<double>;
 template class Prepared<float>;
 template class Prepared<double>;
 

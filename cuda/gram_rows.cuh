@@ -8,9 +8,22 @@
 namespace fastdl::gram::cuda {
 
 template <class T>
-Operand<T> operand_of(const MatrixView<const T>& rows) {
+gemm::cuda::Operand<T> operand_of(const MatrixView<const T>& rows) {
   return gemm::cuda::operand(rows.data, rows.rows, rows.cols, rows.row_stride, rows.col_stride);
 }
+
+// The samples as the tiles read them: as they are, if their features come in whole aligned groups, else as a copy.
+template <class T>
+class Samples {
+ public:
+  Samples() = default;
+  Samples(const char* name, const MatrixView<const T>& from, Stream stream);
+  const Rows<T>& rows() const { return rows_; }
+
+ private:
+  fastdl::cuda::Scratch<T> copy_;
+  Rows<T> rows_{};
+};
 
 // Rows [first, first + count) of a view.
 template <class T>
@@ -58,12 +71,14 @@ class Prepared {
   void choose(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView<const T>& y, bool same);
   Lengths<T> measured(const MatrixView<const T>& rows, double scale) const;
   void use_angles(const MatrixView<const T>& x, const MatrixView<const T>& y, bool same, double scale);
+  void take_rows(const MatrixView<const T>& x, const MatrixView<const T>& y, bool same);
 
   const char* name_;
   Stream stream_;
   void (*of_)(const Pairs<T>&, const Task<T>&) = nullptr;
   Pairs<T> pairs_;
   Lengths<T> x_, y_;
+  Samples<T> x_rows_, y_rows_;
   fastdl::cuda::Scratch<T> weight_;
 };
 

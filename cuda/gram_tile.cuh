@@ -17,13 +17,15 @@ namespace fastdl::gram::cuda {
 
 using fastdl::cuda::Vector;
 using gemm::cuda::Shape;
+using gemm::cuda::Share;
 using gemm::cuda::Sums;
 using gemm::cuda::Tile;
 
 // ---- rules --------------------------------------------------------------------------------------------------------
 
-// How much of the loops over a slice is unrolled: all, not its depth, not the rows of the sums either. Long steps would
-// otherwise not fit the instruction cache.
+// How much of the loops over a slice is unrolled: two features, one, not the rows of the sums either. Of what is
+// unrolled further ptxas takes the loads together, and spills registers on one architecture or another; and long steps
+// would not fit the instruction cache.
 enum class Pace { brisk, steady, slow };
 
 template <class T>
@@ -31,7 +33,6 @@ struct Rule {
   Parameters<T> p;
   static constexpr Pace pace = Pace::brisk;
   static constexpr T start = T(0);
-  static constexpr bool may_weigh = false;
   static constexpr bool zeros_count = false;  // whether two zeros change a sum: slices are filled up with them
 };
 
@@ -42,19 +43,29 @@ struct Product : Rule<T> {
 
 template <class T>
 struct Square : Rule<T> {
-  static constexpr bool may_weigh = true;
+  static constexpr Pace pace = Pace::steady;
   __device__ __forceinline__ T step(T sum, T a, T b) const {
     const T difference = a - b;
     return multiply_add(difference, difference, sum);
   }
-  __device__ __forceinline__ T weighed_step(T sum, T a, T b, T weight) const {
-    const T difference = (a - b) * weight;
-    return multiply_add(difference, difference, sum);
-  }
+};
+
+// With a weight for every feature.
+template <class T>
+struct WeighedSquare : Rule<T> {
+  static constexpr Pace pace = Pace::steady;
+  struct OfFeature {
+    T weight;
+    __device__ __forceinline__ T step(T sum, T a, T b) const {
+      const T difference = (a - b) * weight;
+      return multiply_add(difference, difference, sum);
+    }
+  };
 };
 
 template <class T>
 struct Absolute : Rule<T> {
+  static constexpr Pace pace = Pace::steady;
   __device__ __forceinline__ T step(T sum, T a, T b) const { return sum + std::fabs(a - b); }
 };
 
@@ -82,6 +93,16 @@ struct Sinc : Rule<T> {
   }
 };
 
+// What a rule does with one feature.
+template <class Rule>
+__device__ __forceinline__ const Rule& of_feature(const Rule& rule, Index) {
+  return rule;
+}
+template <class T>
+__device__ __forceinline__ auto of_feature(const WeighedSquare<T>& rule, Index feature) {
+  return typename WeighedSquare<T>::OfFeature{rule.p.weight[feature]};
+}
+
 // ---- the sums of a tile ---------------------------------------------------------------------------------------------
 
 // The thread's eight rows or columns of one feature.
@@ -92,7 +113,7 @@ struct Fragment {
   __device__ __forceinline__ Fragment(const T* slice, int thread) {
     FASTDL_UNROLL
     for (int g = 0; g < S::part; g += S::lanes) {
-      const Vector<T> some = *reinterpret_cast<const Vector<T>*>(slice + Sums<T>::spread(thread, g));
+      const Vector<T> some = *reinterpret_cast<const Vector<T>*>(slice + Share<T>::spread(thread, g));
       FASTDL_UNROLL
       for (int e = 0; e < S::lanes; ++e) value[g + e] = some.lane[e];
     }
@@ -121,13 +142,14 @@ __device__ __forceinline__ void rotate(T (&values)[Shape<T>::part], T last) {
   values[part - 1] = last;
 }
 
-template <class T, class Step>
-__device__ __forceinline__ void add_feature(Sums<T>& sums, const T* a, const T* b, const Step& step) {
-  const Fragment<T> left(a, sums.thread_row), right(b, sums.thread_column);
+template <class T, class Rule>
+__device__ __forceinline__ void add_feature(Sums<T>& sums, const Share<T>& own, const T* a, const T* b,
+                                            const Rule& rule) {
+  const Fragment<T> left(a, own.thread_row), right(b, own.thread_column);
   FASTDL_UNROLL
   for (int i = 0; i < Shape<T>::part; ++i) {
     FASTDL_UNROLL
-    for (int j = 0; j < Shape<T>::part; ++j) sums.sum[i][j] = step(sums.sum[i][j], left.value[i], right.value[j]);
+    for (int j = 0; j < Shape<T>::part; ++j) sums.sum[i][j] = rule.step(sums.sum[i][j], left.value[i], right.value[j]);
   }
 }
 
@@ -137,33 +159,22 @@ __device__ __forceinline__ void add_slice(Sums<T>& sums, const T (*a)[Shape<T>::
                                           int here, Index feature, const Rule& rule) {
   using S = Shape<T>;
   constexpr int part = S::part;
-  const auto step = [&](T sum, T left, T right) { return rule.step(sum, left, right); };
-  if constexpr (Rule::may_weigh) {
-    if (rule.p.weight) {
-      FASTDL_NO_UNROLL
-      for (int k = 0; k < here; ++k) {
-        const T weight = rule.p.weight[feature + k];
-        add_feature(sums, a[k], b[k],
-                    [&](T sum, T left, T right) { return rule.weighed_step(sum, left, right, weight); });
-      }
-      return;
-    }
-  }
+  const Share<T> own;
   if constexpr (Rule::pace == Pace::brisk) {
-    FASTDL_UNROLL
-    for (int k = 0; k < S::depth; ++k) add_feature(sums, a[k], b[k], step);
+    FASTDL_UNROLL_BY(2)
+    for (int k = 0; k < S::depth; ++k) add_feature(sums, own, a[k], b[k], rule);
   } else if constexpr (Rule::pace == Pace::steady) {
     FASTDL_NO_UNROLL
-    for (int k = 0; k < here; ++k) add_feature(sums, a[k], b[k], step);
+    for (int k = 0; k < here; ++k) add_feature(sums, own, a[k], b[k], of_feature(rule, feature + k));
   } else {
     FASTDL_NO_UNROLL
     for (int k = 0; k < here; ++k) {
-      Fragment<T> left(a[k], sums.thread_row), right(b[k], sums.thread_column);
+      Fragment<T> left(a[k], own.thread_row), right(b[k], own.thread_column);
       FASTDL_NO_UNROLL
       for (int i = 0; i < part; ++i) {
         T row[part];
         FASTDL_UNROLL
-        for (int j = 0; j < part; ++j) row[j] = step(sums.sum[0][j], left.value[0], right.value[j]);
+        for (int j = 0; j < part; ++j) row[j] = rule.step(sums.sum[0][j], left.value[0], right.value[j]);
         rotate(sums, row);
         rotate<T>(left.value, left.value[0]);
       }
@@ -171,40 +182,19 @@ __device__ __forceinline__ void add_slice(Sums<T>& sums, const T (*a)[Shape<T>::
   }
 }
 
-// The sums of the tile that begins at (row, column), from nothing. All threads of the block take part; before the next
-// tile in the same shared memory there must be a barrier.
+// The sums of the tile that begins at (row, column), from nothing. All threads of the block take part.
 template <class T, class Rule>
-__device__ __forceinline__ void sum_tile(Sums<T>& sums, const Operand<T>& x, const Operand<T>& y, Index row,
-                                         Index column, Index features, const Rule& rule, Tile<T>& shared) {
+__device__ __forceinline__ void sum_tile(Sums<T>& sums, const Rows<T>& x, const Rows<T>& y, Index row, Index column,
+                                         Index features, const Rule& rule, Tile<T>& shared) {
   using S = Shape<T>;
   static_assert(Rule::zeros_count <= (Rule::pace != Pace::brisk), "brisk rules take what slices are filled up with");
-  FASTDL_UNROLL
-  for (int i = 0; i < S::part; ++i) {
-    FASTDL_UNROLL
-    for (int j = 0; j < S::part; ++j) sums.sum[i][j] = Rule::start;
-  }
+  sums.set(Rule::start);
   if (features <= 0) return;
-  typename Operand<T>::Reader left(x, row, 0), right(y, column, 0);
-  // Slices and not features are counted, in 32 bits: registers are short.
-  const int slices = int((features + S::depth - 1) / S::depth);
-  const auto features_in = [&](int slice) {
-    return slice + 1 < slices ? S::depth : int(features - Index(slice) * S::depth);
-  };
-  left.read(features_in(0));
-  right.read(features_in(0));
-  FASTDL_NO_UNROLL
-  for (int slice = 0;;) {
-    const int half = slice % 2 * 2 * S::depth;  // of shared memory
-    left.write(shared.row + half);
-    right.write(shared.row + half + S::depth);
-    __syncthreads();
-    if (slice + 1 < slices) {
-      left.read(features_in(slice + 1));
-      right.read(features_in(slice + 1));
-    }
-    add_slice(sums, shared.row + half, shared.row + half + S::depth, features_in(slice), Index(slice) * S::depth, rule);
-    if (++slice == slices) return;
-  }
+  typename Rows<T>::Reader left(x, row, 0), right(y, column, 0);
+  gemm::cuda::through_slices(left, right, features, shared, [&](auto one, auto other, int slice) {
+    const Index first = Index(slice) * S::depth, rest = features - first;
+    add_slice(sums, one, other, int(rest < S::depth ? rest : S::depth), first, rule);
+  });
 }
 
 // ---- what is made of them -------------------------------------------------------------------------------------------
@@ -214,15 +204,16 @@ __device__ __forceinline__ void sum_tile(Sums<T>& sums, const Operand<T>& x, con
 template <class T, class Function>
 __device__ __forceinline__ void map_tile(Sums<T>& sums, int rows, int columns, const Function& f) {
   constexpr int part = Shape<T>::part;
+  const Share<T> own;
   FASTDL_NO_UNROLL
   for (int i = 0; i < part; ++i) {
-    const int row = sums.row(i);
+    const int row = own.row(i);
     T values[part];
     FASTDL_UNROLL
     for (int j = 0; j < part; ++j) values[j] = sums.sum[0][j];
     FASTDL_NO_UNROLL
     for (int j = 0; j < part; ++j) {
-      const int column = sums.column(j);
+      const int column = own.column(j);
       rotate<T>(values, row < rows && column < columns ? f(values[0], row, column) : T(0));
     }
     rotate(sums, values);

@@ -58,7 +58,7 @@ template <class T>
 struct WithOwn {
   T factor;
   const T* own;
-  Rows<T> x;
+  SampleView<T> x;
 
   __device__ __forceinline__ T operator()(T sum, Index row, Index feature) const {
     if (own && own[row] != T(0))
@@ -156,8 +156,8 @@ double row_gradients(const char* name, const Kernel& kernel, const MatrixView<co
                            gammas.data() + number);
     if (features == 0) continue;
     T* const to = dx + first * features;
-    const Rows<T> left{here.data, rows, here.row_stride, here.col_stride};
-    const Rows<T> right{y.data, columns, y.row_stride, y.col_stride};
+    const SampleView<T> left{here.data, rows, here.row_stride, here.col_stride};
+    const SampleView<T> right{y.data, columns, y.row_stride, y.col_stride};
     const auto sum_features = [&](auto kernel_function) {
       using G = GradientShape<T>;
       fastdl::cuda::launch(name, kernel_function,

@@ -5,6 +5,7 @@
 //   FASTDL_SHARED(Type, name)            a variable in shared memory, static
 //   FASTDL_DYNAMIC_SHARED(Element, name) a pointer to the dynamic shared memory of the launch
 //   FASTDL_UNROLL                        unroll the next loop: its indices must be constants for arrays in registers
+//   FASTDL_UNROLL_BY(n)                  n rounds of it at a time
 //   FASTDL_NO_UNROLL                     leave it rolled: memory is the limit, and code has to be fetched as well
 #pragma once
 
@@ -21,6 +22,8 @@
 #include <string>
 
 #define FASTDL_UNROLL _Pragma("unroll")
+#define FASTDL_UNROLL_BY(n) FASTDL_PRAGMA(unroll n)
+#define FASTDL_PRAGMA(text) _Pragma(#text)
 #define FASTDL_NO_UNROLL _Pragma("unroll 1")
 #define FASTDL_SHARED(Type, name) __shared__ Type name
 #define FASTDL_DYNAMIC_SHARED(Element, name)                                    \
@@ -30,6 +33,7 @@
 #include "emulation/emulation.hpp"
 
 #define FASTDL_UNROLL
+#define FASTDL_UNROLL_BY(n)
 #define FASTDL_NO_UNROLL
 #define FASTDL_SHARED(Type, name) Type& name = ::fastdl::cuda::emulation::shared<Type>()
 #define FASTDL_DYNAMIC_SHARED(Element, name) Element* const name = ::fastdl::cuda::emulation::dynamic_shared<Element>()
@@ -40,6 +44,21 @@ namespace fastdl::cuda {
 // Fused in both worlds, so that the emulation gives the GPU's bits.
 __device__ __forceinline__ float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ __forceinline__ double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+
+// The same number, of which the compiler knows nothing: what is made of it in a loop is made there, of one register,
+// and not kept in others from before the loop. For short computations in loops where registers are short.
+__device__ __forceinline__ int anew(int number) {
+#if defined(__CUDACC__)
+  asm volatile("" : "+r"(number));
+#endif
+  return number;
+}
+__device__ __forceinline__ std::int64_t anew(std::int64_t number) {
+#if defined(__CUDACC__)
+  asm volatile("" : "+l"(number));
+#endif
+  return number;
+}
 
 // What one 16-byte load or store moves: the widest access of a thread, and four times fewer instructions than scalars.
 template <class T>
