@@ -1,17 +1,19 @@
 """What ptxas says of every CUDA kernel: registers, shared memory, spills and the warps that fit a multiprocessor.
 
-    python bench/cuda_resources.py               # the A100's, sm_80: writes docs/cuda/resources.md
-    python bench/cuda_resources.py 75 120        # prints those of other architectures, a minute or two each
+    python bench/cuda_resources.py               # of every generation: writes docs/cuda/resources.md, some 10 minutes
+    python bench/cuda_resources.py 75 120        # prints those of some architectures, two minutes each
 
 Needs nvcc, no GPU. What was compiled once is kept in build/cuda_resources until a source changes.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CUDA = ROOT / "cuda"
 KEPT = ROOT / "build" / "cuda_resources"
 PAGE = ROOT / "docs" / "cuda" / "resources.md"
-ARCHITECTURES = (80,)
+ARCHITECTURES = (75, 80, 90, 100, 120)
 
 REGISTERS = 65536  # of a multiprocessor, given out to warps in units of 256
 # Warps and kilobytes of shared memory that a multiprocessor has room for, and what the runtime takes of it for a block.
@@ -29,7 +31,7 @@ SHARED = {75: 64, 80: 164, 86: 100, 89: 100, 90: 228, 100: 228, 120: 100}
 RESERVED = 1024
 
 _ENTRY = re.compile(
-    r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<architecture>\d+)'.*?"
+    r"Compiling entry function '(?P<name>\w+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
     r"Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
     re.DOTALL,
@@ -81,24 +83,32 @@ def known(architectures: tuple[int, ...] = ARCHITECTURES) -> tuple[int, ...]:
     return tuple(a for a in architectures if str(a) in names)
 
 
-def said(source: Path, architectures: tuple[int, ...]) -> tuple[str, str]:
-    """Give what ptxas says of a source, and its PTX."""
-    nvcc = compiler()
+def _kept(source: Path, name: str, make: Callable[[list[object], Path], None]) -> str:
+    """Give a file that is made of a source by nvcc, made again only when a source changed."""
     headers = [*CUDA.rglob("*.cuh"), *CUDA.rglob("*.hpp"), source]
-    newest = max(header.stat().st_mtime for header in headers)
-    kept = KEPT / f"{source.stem}-{'-'.join(map(str, architectures))}.txt"
-    ptx = kept.with_suffix(".ptx")
-    if kept.exists() and kept.stat().st_mtime > newest:
-        return kept.read_text(), ptx.read_text()
-    KEPT.mkdir(parents=True, exist_ok=True)
-    # The version's header is made by the build.
-    folders = [f"-I{folder}" for folder in (CUDA, ROOT / "csrc" / "include", ROOT / "build" / "cpp" / "include")]
-    common = [nvcc, "-std=c++20", "-Werror", "all-warnings", *folders, source]
-    codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
-    text = _output(*common, "-fatbin", *codes, "-Xptxas", "-v", "-o", kept.with_suffix(".fatbin"))
-    _output(*common, "-ptx", f"-arch=compute_{min(architectures)}", "-o", ptx)
-    kept.write_text(text)
-    return text, ptx.read_text()
+    kept = KEPT / name
+    if not kept.exists() or kept.stat().st_mtime <= max(header.stat().st_mtime for header in headers):
+        KEPT.mkdir(parents=True, exist_ok=True)
+        # The version's header is made by the build.
+        folders = [f"-I{folder}" for folder in (CUDA, ROOT / "csrc" / "include", ROOT / "build" / "cpp" / "include")]
+        make([compiler(), "-std=c++20", "-Werror", "all-warnings", *folders, source], kept)
+    return kept.read_text()
+
+
+def said(source: Path, architecture: int) -> str:
+    """Give what ptxas says of a source."""
+
+    def make(command: list[object], to: Path) -> None:
+        options = ["-cubin", f"-arch=sm_{architecture}", "-Xptxas", "-v", "-o", to.with_suffix(".cubin")]
+        to.write_text(_output(*command, *options))
+
+    return _kept(source, f"{source.stem}-{architecture}.txt", make)
+
+
+def ptx(source: Path) -> str:
+    """Give the PTX of a source."""
+    oldest = f"-arch=compute_{min(known())}"
+    return _kept(source, f"{source.stem}.ptx", lambda command, to: _output(*command, "-ptx", oldest, "-o", to))
 
 
 def _lasting(name: str) -> str:
@@ -132,12 +142,14 @@ def _demangled(names: list[str]) -> list[str]:
 def kernels(architectures: tuple[int, ...] = ARCHITECTURES) -> list[Kernel]:
     """Compile all sources and give what ptxas says of their kernels."""
     sources = sorted(CUDA.glob("*.cu"))
-    with ThreadPoolExecutor(2) as pool:
-        texts = list(pool.map(lambda source: said(source, known(architectures)), sources))
+    pairs = [(source, architecture) for source in sources for architecture in known(architectures)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        texts = list(pool.map(lambda pair: said(*pair), pairs))
+        directives = dict(zip(sources, pool.map(lambda source: _BOUNDS.findall(ptx(source)), sources), strict=True))
     found = []
-    for source, (text, ptx) in zip(sources, texts, strict=True):
-        said_of = {_lasting(name): directives for name, directives in _BOUNDS.findall(ptx)}
-        bounds = {name: dict(re.findall(r"\.(\w+) (\d+)", directives)) for name, directives in said_of.items()}
+    for (source, architecture), text in zip(pairs, texts, strict=True):
+        said_of = {_lasting(name): of_kernel for name, of_kernel in directives[source]}
+        bounds = {name: dict(re.findall(r"\.(\w+) (\d+)", of_kernel)) for name, of_kernel in said_of.items()}
         entries = list(_ENTRY.finditer(text))
         for entry, name in zip(entries, _demangled([entry["name"] for entry in entries]), strict=True):
             bound = bounds.get(_lasting(entry["name"]), {})
@@ -146,7 +158,7 @@ def kernels(architectures: tuple[int, ...] = ARCHITECTURES) -> list[Kernel]:
                 Kernel(
                     source.name,
                     name,
-                    int(entry["architecture"]),
+                    architecture,
                     int(bound.get("maxntid", 0)),
                     int(bound.get("minnctapersm", 1)),
                     int(entry["registers"]),
@@ -156,6 +168,17 @@ def kernels(architectures: tuple[int, ...] = ARCHITECTURES) -> list[Kernel]:
                 )
             )
     return found
+
+
+def _summary(found: list[Kernel]) -> list[str]:
+    """Say how many kernels spill, and how many warps the hungriest leaves."""
+    lines = ["| architecture | kernels | that spill | most registers | least warps |", "|---|---|---|---|---|"]
+    for architecture in sorted({kernel.architecture for kernel in found}):
+        those = [kernel for kernel in found if kernel.architecture == architecture]
+        spilling = sum(kernel.spilled > 0 for kernel in those)
+        most, least = max(kernel.registers for kernel in those), min(kernel.warps for kernel in those)
+        lines.append(f"| sm_{architecture} | {len(those)} | {spilling} | {most} | {least} |")
+    return lines
 
 
 def page(found: list[Kernel]) -> str:
@@ -169,7 +192,9 @@ def page(found: list[Kernel]) -> str:
         "",
         "What ptxas says of each kernel, by `python bench/cuda_resources.py`: registers of a thread and, after the",
         "stroke, warps that fit a multiprocessor by registers and static shared memory; `+n` are bytes spilled.",
-        "Dynamic shared memory, which the launch decides, is not counted.",
+        "Dynamic shared memory, which the launch decides, is not counted. The code of sm_80 runs on 86 and 89 as well.",
+        "",
+        *_summary(found),
         "",
         "| source | kernel | threads | shared bytes | " + " | ".join(f"sm_{a}" for a in architectures) + " |",
         "|---|---|---|---|" + "---|" * len(architectures),

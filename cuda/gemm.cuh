@@ -272,10 +272,10 @@ struct Share {
   int thread_row, thread_column;
 
   __device__ __forceinline__ Share() {
-    constexpr int warps_across = S::threads_across / 8;
-    const int thread = fastdl::cuda::anew(int(threadIdx.x)), warp = thread / 32, lane = thread % 32;
-    thread_row = warp / warps_across * 4 + lane / 8;
-    thread_column = warp % warps_across * 8 + lane % 8;
+    constexpr unsigned warps_across = S::threads_across / 8;
+    const unsigned thread = unsigned(fastdl::cuda::anew(int(threadIdx.x))), warp = thread / 32, lane = thread % 32;
+    thread_row = int(warp / warps_across * 4 + lane / 8);
+    thread_column = int(warp % warps_across * 8 + lane % 8);
   }
 
   // The i-th of a thread, in the tile.
@@ -284,6 +284,34 @@ struct Share {
   }
   __device__ __forceinline__ int row(int i) const { return spread(thread_row, i); }
   __device__ __forceinline__ int column(int j) const { return spread(thread_column, j); }
+};
+
+// What a thread reads of two slices in shared memory: eight numbers of each for every k, as two groups of 16 bytes. The
+// two places are kept, and not what they are made of.
+template <class T>
+struct Fragments {
+  using S = Shape<T>;
+  const T* memory;
+  int left, right;
+
+  // `half` is the row of shared memory that the slices begin at.
+  __device__ __forceinline__ Fragments(const Tile<T>& shared, int half) : memory(&shared.row[0][0]) {
+    const Share<T> own;
+    left = fastdl::cuda::anew(half * S::pitch + own.row(0));
+    right = fastdl::cuda::anew((half + S::depth) * S::pitch + own.column(0));
+  }
+  __device__ __forceinline__ void read(int k, T (&one)[S::part], T (&other)[S::part]) const {
+    FASTDL_UNROLL
+    for (int g = 0; g < S::part; g += S::lanes) {
+      const int place = k * S::pitch + Share<T>::spread(0, g);
+      const Vector<T> ones = vector_at(memory + left + place), others = vector_at(memory + right + place);
+      FASTDL_UNROLL
+      for (int e = 0; e < S::lanes; ++e) {
+        one[g + e] = ones.lane[e];
+        other[g + e] = others.lane[e];
+      }
+    }
+  }
 };
 
 // Their sums.
@@ -300,22 +328,17 @@ struct Sums {
     }
   }
 
-  __device__ __forceinline__ void add_slice(const T (*a)[S::pitch], const T (*b)[S::pitch]) {
-    const Share<T> own;
+  // Two steps at a time: of more ptxas takes the loads together, and spills registers on one architecture or another.
+  __device__ __forceinline__ void add_slice(const Tile<T>& shared, int half) {
+    const Fragments<T> from(shared, half);
     FASTDL_UNROLL_BY(2)
     for (int k = 0; k < S::depth; ++k) {
-      Vector<T> left[S::part / S::lanes], right[S::part / S::lanes];
-      FASTDL_UNROLL
-      for (int g = 0; g < S::part / S::lanes; ++g) {
-        left[g] = vector_at(&a[k][own.row(g * S::lanes)]);
-        right[g] = vector_at(&b[k][own.column(g * S::lanes)]);
-      }
+      T left[S::part], right[S::part];
+      from.read(k, left, right);
       FASTDL_UNROLL
       for (int i = 0; i < S::part; ++i) {
         FASTDL_UNROLL
-        for (int j = 0; j < S::part; ++j)
-          sum[i][j] = fastdl::cuda::multiply_add(left[i / S::lanes].lane[i % S::lanes],
-                                                 right[j / S::lanes].lane[j % S::lanes], sum[i][j]);
+        for (int j = 0; j < S::part; ++j) sum[i][j] = fastdl::cuda::multiply_add(left[i], right[j], sum[i][j]);
       }
     }
   }
@@ -427,8 +450,8 @@ __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const
   }
 }
 
-// Calls add(slice of the left, slice of the right, number of the slice) for all slices of a depth > 0, in shared memory
-// and in their order. When it returns nobody reads shared memory any more.
+// Calls add(where in shared memory, number of the slice) for all slices of a depth > 0, in their order. When it returns
+// nobody reads shared memory any more.
 template <class T, class Left, class Right, class Add>
 __device__ __forceinline__ void through_slices(Left& left, Right& right, Index depth, Tile<T>& shared, const Add& add) {
   using S = Shape<T>;
@@ -440,10 +463,10 @@ __device__ __forceinline__ void through_slices(Left& left, Right& right, Index d
     left.read(here);
     right.read(here);
   };
-  const auto half = [&] { return shared.row + slice % 2 * (2 * S::depth); };
+  const auto half = [&] { return slice % 2 * (2 * S::depth); };
   const auto put_down = [&] {
-    left.write(half());
-    right.write(half() + S::depth);
+    left.write(shared.row + half());
+    right.write(shared.row + half() + S::depth);
     __syncthreads();
   };
   bring();
@@ -452,10 +475,10 @@ __device__ __forceinline__ void through_slices(Left& left, Right& right, Index d
   // the last slice there is nothing, which is brought as zeros and not read.
   FASTDL_NO_UNROLL
   do {
-    const T(*here)[S::pitch] = half();
+    const int here = half();
     ++slice;
     bring();
-    add(here, here + S::depth, slice - 1);
+    add(here, slice - 1);
     put_down();
   } while (Index(slice) * S::depth < depth);
 }
@@ -482,7 +505,7 @@ __global__ void __launch_bounds__(Shape<typename To::Element>::threads, Shape<ty
   if (depth > 0) {
     typename Left::Reader left(a, tile.row(), batch());
     typename Right::Reader right(b, tile.column(), batch());
-    through_slices(left, right, depth, shared, [&](auto one, auto other, int) { sums.add_slice(one, other); });
+    through_slices(left, right, depth, shared, [&](int half, int) { sums.add_slice(shared, half); });
   }
   c.begin(batch());
   if constexpr (requires { epilogue.begin(batch()); }) epilogue.begin(batch());

@@ -67,8 +67,14 @@ __global__ void __launch_bounds__(GradientShape<T>::threads, 2)
   using S = GradientShape<T>;
   using Index = std::int64_t;
   FASTDL_SHARED(GradientTile<T>, shared);
-  const Index tiles_across = (features + S::side - 1) / S::side;
-  const Index first_row = blockIdx.x / tiles_across * S::side, first_feature = blockIdx.x % tiles_across * S::side;
+  // Found anew where it is needed: it would hold registers through the sums.
+  const auto tile_row = [&] {
+    return Index(fastdl::cuda::anew(int(blockIdx.x)) / int((features + S::side - 1) / S::side)) * S::side;
+  };
+  const auto tile_feature = [&] {
+    return Index(fastdl::cuda::anew(int(blockIdx.x)) % int((features + S::side - 1) / S::side)) * S::side;
+  };
+  const Index first_row = tile_row(), first_feature = tile_feature();
   const int thread = threadIdx.x, across = S::side / S::part;
   const int row = thread / across * S::part, column = thread % across * S::part;
   T own[S::part][S::part], sums[S::part][S::part];
@@ -109,11 +115,12 @@ __global__ void __launch_bounds__(GradientShape<T>::threads, 2)
     }
     __syncthreads();
   }
+  const Index to_row = tile_row() + row, to_feature = tile_feature() + column;
   FASTDL_UNROLL
   for (int i = 0; i < S::part; ++i) {
     FASTDL_UNROLL
     for (int k = 0; k < S::part; ++k) {
-      const Index r = first_row + row + i, f = first_feature + column + k;
+      const Index r = to_row + i, f = to_feature + k;
       if (r < x.count && f < features) {
         const T scale = weight ? weight[f] * weight[f] * factor : factor;
         out[r * features + f] = sums[i][k] * scale;

@@ -15,7 +15,7 @@
 
 namespace fastdl::gram::cuda {
 
-using fastdl::cuda::Vector;
+using gemm::cuda::Fragments;
 using gemm::cuda::Shape;
 using gemm::cuda::Share;
 using gemm::cuda::Sums;
@@ -105,21 +105,6 @@ __device__ __forceinline__ auto of_feature(const WeighedSquare<T>& rule, Index f
 
 // ---- the sums of a tile ---------------------------------------------------------------------------------------------
 
-// The thread's eight rows or columns of one feature.
-template <class T>
-struct Fragment {
-  using S = Shape<T>;
-  T value[S::part];
-  __device__ __forceinline__ Fragment(const T* slice, int thread) {
-    FASTDL_UNROLL
-    for (int g = 0; g < S::part; g += S::lanes) {
-      const Vector<T> some = *reinterpret_cast<const Vector<T>*>(slice + Share<T>::spread(thread, g));
-      FASTDL_UNROLL
-      for (int e = 0; e < S::lanes; ++e) value[g + e] = some.lane[e];
-    }
-  }
-};
-
 // The first row to the last place and all others one up: a loop over rows that is not unrolled finds its row in place
 // 0, and after eight rounds everything is where it was. Registers cannot be indexed.
 template <class T>
@@ -143,40 +128,40 @@ __device__ __forceinline__ void rotate(T (&values)[Shape<T>::part], T last) {
 }
 
 template <class T, class Rule>
-__device__ __forceinline__ void add_feature(Sums<T>& sums, const Share<T>& own, const T* a, const T* b,
-                                            const Rule& rule) {
-  const Fragment<T> left(a, own.thread_row), right(b, own.thread_column);
+__device__ __forceinline__ void add_feature(Sums<T>& sums, const Fragments<T>& from, int k, const Rule& rule) {
+  T left[Shape<T>::part], right[Shape<T>::part];
+  from.read(k, left, right);
   FASTDL_UNROLL
   for (int i = 0; i < Shape<T>::part; ++i) {
     FASTDL_UNROLL
-    for (int j = 0; j < Shape<T>::part; ++j) sums.sum[i][j] = rule.step(sums.sum[i][j], left.value[i], right.value[j]);
+    for (int j = 0; j < Shape<T>::part; ++j) sums.sum[i][j] = rule.step(sums.sum[i][j], left[i], right[j]);
   }
 }
 
 // Adds a slice of which `here` features exist, the first being number `feature`.
 template <class T, class Rule>
-__device__ __forceinline__ void add_slice(Sums<T>& sums, const T (*a)[Shape<T>::pitch], const T (*b)[Shape<T>::pitch],
-                                          int here, Index feature, const Rule& rule) {
+__device__ __forceinline__ void add_slice(Sums<T>& sums, const Fragments<T>& from, int here, Index feature,
+                                          const Rule& rule) {
   using S = Shape<T>;
   constexpr int part = S::part;
-  const Share<T> own;
   if constexpr (Rule::pace == Pace::brisk) {
     FASTDL_UNROLL_BY(2)
-    for (int k = 0; k < S::depth; ++k) add_feature(sums, own, a[k], b[k], rule);
+    for (int k = 0; k < S::depth; ++k) add_feature(sums, from, k, rule);
   } else if constexpr (Rule::pace == Pace::steady) {
     FASTDL_NO_UNROLL
-    for (int k = 0; k < here; ++k) add_feature(sums, own, a[k], b[k], of_feature(rule, feature + k));
+    for (int k = 0; k < here; ++k) add_feature(sums, from, k, of_feature(rule, feature + k));
   } else {
     FASTDL_NO_UNROLL
     for (int k = 0; k < here; ++k) {
-      Fragment<T> left(a[k], own.thread_row), right(b[k], own.thread_column);
+      T left[part], right[part];
+      from.read(k, left, right);
       FASTDL_NO_UNROLL
       for (int i = 0; i < part; ++i) {
         T row[part];
         FASTDL_UNROLL
-        for (int j = 0; j < part; ++j) row[j] = rule.step(sums.sum[0][j], left.value[0], right.value[j]);
+        for (int j = 0; j < part; ++j) row[j] = rule.step(sums.sum[0][j], left[0], right[j]);
         rotate(sums, row);
-        rotate<T>(left.value, left.value[0]);
+        rotate<T>(left, left[0]);
       }
     }
   }
@@ -191,9 +176,9 @@ __device__ __forceinline__ void sum_tile(Sums<T>& sums, const Rows<T>& x, const 
   sums.set(Rule::start);
   if (features <= 0) return;
   typename Rows<T>::Reader left(x, row, 0), right(y, column, 0);
-  gemm::cuda::through_slices(left, right, features, shared, [&](auto one, auto other, int slice) {
+  gemm::cuda::through_slices(left, right, features, shared, [&](int half, int slice) {
     const Index first = Index(slice) * S::depth, rest = features - first;
-    add_slice(sums, one, other, int(rest < S::depth ? rest : S::depth), first, rule);
+    add_slice(sums, Fragments<T>(shared, half), int(rest < S::depth ? rest : S::depth), first, rule);
   });
 }
 

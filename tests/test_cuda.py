@@ -24,9 +24,8 @@ from fastdl import _dispatch  # noqa: E402
 PTXSIM = os.environ.get("FASTDL_PTXSIM")
 # Fewer warps than this hide neither memory nor arithmetic on a multiprocessor.
 LEAST_WARPS = 8
-# Bytes that kernels may spill. In the loops of two of them, looked at with nvdisasm, that is 10 of 1600 instructions
-# (windows of convolutions) and 6 of 700 (symmetric products of the Gram family).
-SPILLED = {r"gemm::product<batch, .*float": 170, r"gram::(matrix|product)<": 50, r"group::collect_windows<double>": 20}
+# Of the five that docs/cuda/resources.md has, the one that most machines with a GPU are like.
+ARCHITECTURE = 80
 
 pytestmark = [
     pytest.mark.alone,
@@ -37,13 +36,12 @@ pytestmark = [
 
 @cache
 def kernels():
-    return cuda_resources.kernels()
+    return cuda_resources.kernels((ARCHITECTURE,))
 
 
 @cache
 def ptx():
-    known = cuda_resources.known()
-    return {source.name: cuda_resources.said(source, known)[1] for source in sorted(cuda_resources.CUDA.glob("*.cu"))}
+    return {source.name: cuda_resources.ptx(source) for source in sorted(cuda_resources.CUDA.glob("*.cu"))}
 
 
 def test_there_are_kernels_of_every_family():
@@ -60,8 +58,7 @@ def test_there_are_kernels_of_every_family():
 def test_resources():
     """No spills, launch bounds everywhere, and the warps on a multiprocessor that they ask for."""
     for kernel in kernels():
-        allowed = max((most for pattern, most in SPILLED.items() if re.match(pattern, kernel.name)), default=0)
-        assert kernel.spilled <= allowed, kernel
+        assert kernel.spilled == 0, kernel
         assert kernel.threads > 0, kernel
         assert kernel.warps >= max(LEAST_WARPS, kernel.blocks * kernel.threads // 32), kernel
 
@@ -82,10 +79,12 @@ def test_instructions_of_the_engine(type_, mode):
     vector = "v4.f32" if type_ == "f32" else "v2.f64"
     for access in ("ld.global", "ld.shared", "st.shared", "st.global"):
         assert f"{access}.{vector}" in text, access
-    # 64 chains a thread along a slice of 32 bytes, unrolled once; a few more find the place of a tile.
-    chains = 64 * (8 if type_ == "f32" else 4)
-    assert chains <= len(re.findall(rf"\bfma\.rn\.{type_}", text)) < chains + 8
+    # 64 chains a thread, two steps of each at a time; a few more find the place of a tile.
+    assert 128 <= len(re.findall(rf"\bfma\.rn\.{type_}", text)) < 128 + 8
     assert not re.search(r"\b(ld|st)\.local\b", text)
+    # The next slice is asked for before the products of this one, between one barrier and the next.
+    loop = text.split("bar.sync")[1]
+    assert loop.index("ld.global") < loop.index("fma.rn")
 
 
 # ---- faults put in on purpose, in the PTX ----
