@@ -6,7 +6,8 @@
 namespace fastdl::conv::cuda {
 namespace {
 
-// The filters in the order of the windows: to[filter, k], with zeros where a group has no channel or tap.
+// The filters in the order of the windows: to[filter, k], with zeros where a group has no channel or tap. Limited by
+// memory, and small beside the product.
 template <class T>
 __global__ void __launch_bounds__(element_threads)
     ordered_filters_kernel(Order order, const T* w, T* to, Index depth, Index count) {
@@ -39,6 +40,8 @@ void product_padded(const char* name, const Geometry& g, Padding padding, const 
     padded.in[a] = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1;
     padded.lower[a] = 0;
   }
+  if (padded.in_pixels() >= Index(1) << 31)  // positions of a plane are counted in 32 bits
+    return planes_forward(name, g, padding, x, strides, w, false, finish, out, stream);
   const Index channels = g.groups * g.in_channels, image = channels * padded.in_pixels();
   const Index most = (Index(1) << 28) / (image * Index(sizeof(T)));
   const Index together = std::clamp(most, Index(1), g.batch);

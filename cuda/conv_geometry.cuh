@@ -24,13 +24,17 @@ struct Position {
 };
 
 __device__ __forceinline__ Position position_of(Index number, const Index (&extent)[axes]) {
+  // A plane has fewer than 2^31 elements. A division of 64 bits is a call, and one is enough.
   Position found;
+  const unsigned of_plane = unsigned(extent[0]) * unsigned(extent[1]) * unsigned(extent[2]);
+  found.plane = number / of_plane;
+  unsigned rest = unsigned(number - found.plane * of_plane);
   FASTDL_UNROLL
   for (int a = axes - 1; a >= 0; --a) {
-    found.at[a] = number % extent[a];
-    number /= extent[a];
+    const unsigned next = rest / unsigned(extent[a]);
+    found.at[a] = rest - next * unsigned(extent[a]);
+    rest = next;
   }
-  found.plane = number;
   return found;
 }
 

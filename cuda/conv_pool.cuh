@@ -14,19 +14,19 @@ namespace fastdl::conv::cuda {
 
 // The elements of x that window p sees along an axis.
 struct Range {
-  Index first, end;
+  int first, end;
 };
 
 __device__ __forceinline__ Range seen_by(const Geometry& g, int axis, Index p) {
-  const Index first = p * g.stride[axis] - g.lower[axis], end = first + g.kernel[axis];
-  return {first < 0 ? 0 : first, end < g.in[axis] ? end : g.in[axis]};
+  const int first = int(p * g.stride[axis] - g.lower[axis]), end = first + int(g.kernel[axis]);
+  return {first < 0 ? 0 : first, end < int(g.in[axis]) ? end : int(g.in[axis])};
 }
 
 // The windows that see element i along an axis.
 __device__ __forceinline__ Range windows_of(const Geometry& g, int axis, Index i) {
-  const Index last = (i + g.lower[axis]) / g.stride[axis], short_of = i + g.lower[axis] - g.kernel[axis];
-  const Index first = short_of < 0 ? 0 : short_of / g.stride[axis] + 1;
-  return {first, last + 1 < g.out[axis] ? last + 1 : g.out[axis]};
+  const int place = int(i + g.lower[axis]), stride = int(g.stride[axis]), end = place / stride + 1;
+  const int short_of = place - int(g.kernel[axis]), first = short_of < 0 ? 0 : short_of / stride + 1;
+  return {first, end < int(g.out[axis]) ? end : int(g.out[axis])};
 }
 
 // One thread a window, its elements in row-major order: of equals the first stays, and the first NaN.
@@ -39,10 +39,10 @@ __global__ void __launch_bounds__(element_threads)
     const Range depth = seen_by(g, 0, to.at[0]), height = seen_by(g, 1, to.at[1]), width = seen_by(g, 2, to.at[2]);
     Index place = -1;
     T best = T(0);
-    for (Index d = depth.first; d < depth.end; ++d)
-      for (Index h = height.first; h < height.end; ++h) {
+    for (int d = depth.first; d < depth.end; ++d)
+      for (int h = height.first; h < height.end; ++h) {
         const Index row = (d * g.in[1] + h) * g.in[2];
-        for (Index w = width.first; w < width.end; ++w) {
+        for (int w = width.first; w < width.end; ++w) {
           const T value = plane[row + w];
           if (place < 0 || value > best || (value != value && best == best)) {
             best = value;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(element_threads)
 }
 
 __device__ __forceinline__ Index elements_of(const Range& depth, const Range& height, const Range& width) {
-  return (depth.end - depth.first) * (height.end - height.first) * (width.end - width.first);
+  return Index(depth.end - depth.first) * (height.end - height.first) * (width.end - width.first);
 }
 
 template <class T>
@@ -67,10 +67,10 @@ __global__ void __launch_bounds__(element_threads)
     const T* plane = x + to.plane * (g.in[0] * g.in[1] * g.in[2]);
     const Range depth = seen_by(g, 0, to.at[0]), height = seen_by(g, 1, to.at[1]), width = seen_by(g, 2, to.at[2]);
     T sum = T(0);
-    for (Index d = depth.first; d < depth.end; ++d)
-      for (Index h = height.first; h < height.end; ++h) {
+    for (int d = depth.first; d < depth.end; ++d)
+      for (int h = height.first; h < height.end; ++h) {
         const T* row = plane + (d * g.in[1] + h) * g.in[2];
-        for (Index w = width.first; w < width.end; ++w) sum += row[w];
+        for (int w = width.first; w < width.end; ++w) sum += row[w];
       }
     const Index elements = padding_counts ? g.kernel[0] * g.kernel[1] * g.kernel[2] : elements_of(depth, height, width);
     out[number] = sum / T(elements);
@@ -81,20 +81,23 @@ __global__ void __launch_bounds__(element_threads)
 template <class T>
 __global__ void __launch_bounds__(element_threads)
     avg_pool_gradient_kernel(Geometry g, const T* grad, bool padding_counts, T* dx, Index count) {
-  const Index whole = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  const auto elements = [&](int axis, int p) {
+    const Range seen = seen_by(g, axis, p);
+    return padding_counts ? int(g.kernel[axis]) : seen.end - seen.first;
+  };
   for (Index number = first_element(); number < count; number += element_step()) {
     const Position to = position_of(number, g.in);
     const T* plane = grad + to.plane * (g.out[0] * g.out[1] * g.out[2]);
     const Range depth = windows_of(g, 0, to.at[0]), height = windows_of(g, 1, to.at[1]),
                 width = windows_of(g, 2, to.at[2]);
     T sum = T(0);
-    for (Index d = depth.first; d < depth.end; ++d)
-      for (Index h = height.first; h < height.end; ++h)
-        for (Index w = width.first; w < width.end; ++w) {
-          const Index elements =
-              padding_counts ? whole : elements_of(seen_by(g, 0, d), seen_by(g, 1, h), seen_by(g, 2, w));
-          sum += plane[(d * g.out[1] + h) * g.out[2] + w] / T(elements);
-        }
+    for (int d = depth.first; d < depth.end; ++d)
+      for (int h = height.first; h < height.end; ++h) {
+        const T* row = plane + (d * g.out[1] + h) * g.out[2];
+        const Index of_rows = Index(elements(0, d)) * elements(1, h);
+        FASTDL_NO_UNROLL
+        for (int w = width.first; w < width.end; ++w) sum += row[w] / T(of_rows * elements(2, w));
+      }
     dx[number] = sum;
   }
 }

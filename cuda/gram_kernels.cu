@@ -56,7 +56,7 @@ MatrixView<const T> permuted(const char* name, const MatrixView<const T>& from, 
 template <class T>
 void gram(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView<const T>* y, T* k, Index k_row_stride,
           Stream stream) {
-  matrix_to("gram.gram", kernel, x, y ? *y : x, !y, !y, Afterwards<T>{}, k, k_row_stride, stream);
+  matrix_to(kernel.function, kernel, x, y ? *y : x, !y, !y, Afterwards<T>{}, k, k_row_stride, stream);
 }
 
 template <class T>

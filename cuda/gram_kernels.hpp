@@ -28,6 +28,7 @@ enum class Kind {
 };
 
 struct Kernel {
+  const char* function;  // the public one, for messages
   Kind kind;
   double gamma, coef0, degree;
   double length_scale, nu;

@@ -273,21 +273,24 @@ struct Collection {
 // k^2 rows: k^2 / stride^2 loads a number, from L2; an estimate: as gather_orbits.
 template <class T>
 __global__ void __launch_bounds__(pixel_threads) collect_windows(Collection<T> from, Index images, int channels) {
-  const Index pixels = Index(from.in[0]) * from.in[1], blocks = (pixels + pixel_threads - 1) / pixel_threads;
+  const int pixels = from.in[0] * from.in[1], blocks = (pixels + pixel_threads - 1) / pixel_threads;
   const int planes = channels * from.planes, groups = (planes + planes_together - 1) / planes_together;
-  for (Index block = blockIdx.x; block < blocks * groups * images; block += gridDim.x) {
-    const Index at = block % blocks * pixel_threads + threadIdx.x, image = block / blocks / groups;
+  const Index of_image = Index(blocks) * groups;
+  for (Index block = blockIdx.x; block < of_image * images; block += gridDim.x) {
+    const Index image = block / of_image;
+    const unsigned number = unsigned(block - image * of_image), group = number / unsigned(blocks);
+    const int at = int(number - group * blocks) * pixel_threads + int(threadIdx.x);
     if (at >= pixels) continue;
-    const int i = int(at / from.in[1]) + from.lower[0], j = int(at % from.in[1]) + from.lower[1];
+    const int i = at / from.in[1] + from.lower[0], j = at % from.in[1] + from.lower[1];
     // The remainders of a division follow the sign: what a negative padding has cut off meets no window.
     const int first_a = i < 0 ? from.k : i % from.stride[0], first_b = j < 0 ? from.k : j % from.stride[1];
     const T* const values = from.values + image * from.image_pixels;
-    const int first = int(block / blocks % groups) * planes_together;
+    const int first = int(group) * planes_together;
     const int end = first + planes_together < planes ? first + planes_together : planes;
     for (int plane = first; plane < end; ++plane) {
       const Owner* owners = from.owners + Index(plane % from.planes) * from.k * from.k;
       const Index channel = Index(plane / from.planes) * from.orbits;
-      T* to = from.dx + image * from.dx_image + plane * pixels + at;
+      T* to = from.dx + image * from.dx_image + Index(plane) * pixels + at;
       T sum = from.goes_on ? *to : T(0);
       for (int a = first_a; a < from.k && a <= i; a += from.stride[0]) {
         const int row = (i - a) / from.stride[0];

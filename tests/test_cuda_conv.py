@@ -25,6 +25,9 @@ PRODUCTS = (
     ((1, 9, 65), (17, 9, 1), {"bias": True}),
     ((2, 2, 4, 5, 6), (8, 2, 2, 3, 2), {"dilation": (1, 2, 1), "padding": (1, 2, 0)}),
     ((1, 5, 140), (6, 5, 3), {"stride": 3, "padding": 2}),
+    # Few channels: groups of taps along the last axis, not all of them full.
+    ((2, 1, 9, 11), (6, 1, 5, 7), {"padding": (2, 3), "bias": True}),
+    ((1, 4, 8, 23), (10, 2, 2, 5), {"groups": 2, "dilation": (1, 3), "stride": (1, 2), "padding": (0, 6)}),
 )
 # Strides that the input gradient takes apart into classes, with taps for all of them, for some, and for none.
 CLASSES = (
@@ -34,6 +37,9 @@ CLASSES = (
     ((1, 5, 5, 6, 7), (7, 5, 2, 3, 1), {"stride": (1, 2, 3), "padding": (0, 1, 0)}),
     ((1, 6, 3, 4), (5, 6, 2, 2), {"stride": 7, "padding": 5}),
     ((1, 6, 40), (5, 6, 1), {"stride": 20}),
+    # Few filters: groups of taps, of which some classes see one less.
+    ((2, 6, 5, 11), (2, 6, 3, 5), {"stride": (1, 2), "padding": (1, 2)}),
+    ((1, 12, 29), (2, 6, 7), {"groups": 2, "stride": 3, "dilation": 2, "padding": 5}),
 )
 
 
@@ -159,6 +165,20 @@ def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, rng, value):
         assert (np.isfinite(y) == np.isfinite(expected)).all()
         assert (~np.isfinite(expected)).sum() == 5 * 9
         np.testing.assert_array_equal(y[~np.isfinite(y)], expected[~np.isfinite(y)])
+
+
+@pytest.mark.parametrize("channels, kernel", [(1, 5), (2, 7), (3, 3), (5, 1), (6, 2)])
+def test_what_fills_up_groups_meets_no_element(cuda, dtype, channels, kernel):
+    """Groups of four channels or taps that are not full end with zeros, and an infinity times zero would be NaN."""
+    for last in range(2):
+        x, w = np.ones((2, channels, 3, 20), dtype), np.ones((6, channels, 1, kernel), dtype)
+        x[0, -last, 1, 11], x[1, 0, 2, 0], x[0, 0, 0, 19] = np.inf, np.inf, -np.inf
+        expected = cases.conv_expected(x, w).astype(dtype)
+        np.testing.assert_array_equal(conv.conv2d(*on_device(x, w), algorithm="direct").host, expected)
+        # Its transpose: every element of the result sees the same of x, in the other order of taps.
+        turned = np.ones((channels, 6, 1, kernel), dtype)
+        y = conv.conv_transpose2d(*on_device(x, turned), padding=(0, kernel - 1)).host
+        np.testing.assert_array_equal(y, expected)
 
 
 def test_layouts(cuda, dtype, rng):

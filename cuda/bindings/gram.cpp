@@ -18,6 +18,7 @@ struct Entry {
   const char* name;
   Kind kind;
   std::vector<const char*> parameters;
+  std::string function = "gram." + std::string(name);  // for messages
 };
 
 const std::vector<Entry>& kernels() {
@@ -43,7 +44,10 @@ const std::vector<Entry>& kernels() {
 // A kernel under construction, all of whose parameters are to be set. Its length_scales point into an array kept here.
 class Chosen {
  public:
-  explicit Chosen(const Entry& entry) { kernel_.kind = entry.kind; }
+  explicit Chosen(const Entry& entry) {
+    kernel_.function = entry.function.c_str();
+    kernel_.kind = entry.kind;
+  }
 
   Chosen(const std::string& name, const py::dict& parameters) : Chosen(entry_of(name)) {
     for (const char* parameter : entry_of(name).parameters) {
