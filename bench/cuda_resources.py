@@ -108,7 +108,13 @@ def said(source: Path, architecture: int) -> str:
 def ptx(source: Path) -> str:
     """Give the PTX of a source."""
     oldest = f"-arch=compute_{min(known())}"
-    return _kept(source, f"{source.stem}.ptx", lambda command, to: _output(*command, "-ptx", oldest, "-o", to))
+
+    def make(command: list[object], to: Path) -> None:
+        unfinished = to.with_suffix(".part")
+        _output(*command, "-ptx", oldest, "-o", unfinished)
+        unfinished.rename(to)
+
+    return _kept(source, f"{source.stem}.ptx", make)
 
 
 def _lasting(name: str) -> str:

@@ -23,24 +23,19 @@ __global__ void __launch_bounds__(element_threads)
   }
 }
 
-}  // namespace
-
-template <class T>
-void multiply_windows(const char* name, Index batches, const gemm::cuda::Rows<T>& filters, const Windows<T>& windows,
-                      const Maps<T>& maps, const Finished<T>& finished, Stream stream) {
-  gemm::cuda::multiply_batch(name, batches, filters, windows, filters.stride, maps, finished, stream);
-}
-
-// With the padding written out, for some images at a time: 256 MB of them, or one.
+// With the padding written out, for some images at a time: 256 MB of them, or one. Where it is most of the image, as
+// with large dilations, the sum is taken plane by plane, which finds its elements as it goes.
 template <class T>
 void product_padded(const char* name, const Geometry& g, Padding padding, const T* x, const Strides& strides,
                     const T* w, const Finish<T>& finish, T* out, Stream stream) {
   Geometry padded = g;
+  double pixels = 1;  // in double: the product of three extents may leave 64 bits
   for (int a = 0; a < axes; ++a) {
     padded.in[a] = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1;
     padded.lower[a] = 0;
+    pixels *= double(padded.in[a]);
   }
-  if (padded.in_pixels() >= Index(1) << 31)  // positions of a plane are counted in 32 bits
+  if (pixels >= 0x1p31 || pixels > 16 * double(g.in_pixels() + g.pixels()))
     return planes_forward(name, g, padding, x, strides, w, false, finish, out, stream);
   const Index channels = g.groups * g.in_channels, image = channels * padded.in_pixels();
   const Index most = (Index(1) << 28) / (image * Index(sizeof(T)));
@@ -54,10 +49,24 @@ void product_padded(const char* name, const Geometry& g, Padding padding, const 
   }
 }
 
+}  // namespace
+
+template <class T>
+void multiply_windows(const char* name, Index batches, const gemm::cuda::Rows<T>& filters, const Windows<T>& windows,
+                      const Maps<T>& maps, const Finished<T>& finished, Stream stream) {
+  gemm::cuda::multiply_batch(name, batches, filters, windows, filters.stride, maps, finished, stream);
+}
+
 template <class T>
 void product_forward(const char* name, const Geometry& g, Padding padding, const T* x, const Strides& strides,
                      const T* w, const Finish<T>& finish, T* out, Stream stream) {
-  if (padding != Padding::zeros) return product_padded(name, g, padding, x, strides, w, finish, out, stream);
+  bool reaches_over = false;
+  for (int a = 0; a < axes; ++a) {
+    const Index end = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1 - g.lower[a];
+    reaches_over = reaches_over || g.lower[a] > 0 || end > g.in[a];
+  }
+  if (reaches_over && padding != Padding::zeros)
+    return product_padded(name, g, padding, x, strides, w, finish, out, stream);
   const Order order = order_of(g.in_channels, g.kernel);
   const Index depth = order.depth(), pixels = g.pixels();
   const fastdl::cuda::Scratch<Tap> taps(name, order.groups(), stream);
@@ -77,7 +86,7 @@ void product_forward(const char* name, const Geometry& g, Padding padding, const
   windows.taps = taps.data();
   windows.groups = order.groups();
   windows.step_of_lane =
-      order.along_channels ? Step{strides.channel, 0} : Step{g.dilation[2] * strides.axis[2], int(g.dilation[2])};
+      order.along_channels ? Step{strides.channel, 0} : Step{g.dilation[2] * strides.axis[2], unsigned(g.dilation[2])};
   Maps<T> maps{};
   maps.rows = g.out_channels;
   maps.row_stride = pixels;

@@ -110,7 +110,8 @@ void product_input(const char* name, const Geometry& g, const T* w, const T* gra
   windows.taps = taps.data();
   windows.groups = order.groups();
   const Index back = g.dilation[2] * c.step[2] / g.stride[2];  // taps run against the positions that they saw
-  windows.step_of_lane = order.along_channels ? Step{strides.channel, 0} : Step{-back * strides.axis[2], int(-back)};
+  windows.step_of_lane =
+      order.along_channels ? Step{strides.channel, 0} : Step{-back * strides.axis[2], unsigned(-back)};
   const gemm::cuda::Rows<T> left{filters.data(), g.in_channels, depth, g.in_channels * depth};
   const Finished<T> finished{finish.bias, T(fastdl::cuda::slope_of(finish.activation)), g.groups, g.in_channels};
   const Index pixels = g.in_pixels(), of_group = g.in_channels * pixels, image = g.groups * of_group;

@@ -79,7 +79,7 @@ struct Tap {
 // From one lane of a group to the next.
 struct Step {
   Index offset;
-  int at;  // along the last axis
+  unsigned at;  // along the last axis, modulo 2^32
 };
 
 // Outside of any image.
@@ -155,10 +155,10 @@ struct Windows {
       if (unsigned(at_[0] + tap.at[0]) >= unsigned(from_.in[0]) ||
           unsigned(at_[1] + tap.at[1]) >= unsigned(from_.in[1]))
         tap.lanes = 0;
-      int at = at_[2] + tap.at[2];
+      unsigned at = unsigned(at_[2] + tap.at[2]);  // lanes that do not exist may wrap
       FASTDL_UNROLL
       for (int v = 0; v < group_lanes; ++v) {
-        held_[v] = v < tap.lanes && unsigned(at) < unsigned(from_.in[2]) ? *place : T(0);
+        held_[v] = v < tap.lanes && at < unsigned(from_.in[2]) ? *place : T(0);
         place += from_.step_of_lane.offset;
         at += from_.step_of_lane.at;
       }

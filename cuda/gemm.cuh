@@ -106,7 +106,7 @@ struct Operand {
     }
 
     // Takes the next slice, of which `depth` (at most Shape<T>::depth) columns exist; what lies outside of the operand
-    // counts as zero.
+    // counts as zero. After the last slice it is asked for one with depth <= 0, whose values nobody reads.
     __device__ __forceinline__ void read(int depth) {
       depth -= fastdl::cuda::anew(place_) / S::pitch;
       FASTDL_UNROLL
@@ -260,7 +260,7 @@ __device__ __forceinline__ Place<T> triangle_place(unsigned block) {
 template <class T>
 __device__ __forceinline__ Place<T> rectangle_place(unsigned block, unsigned tiles_down, unsigned tiles_across) {
   constexpr unsigned band = 8;
-  const unsigned first = block / (band * tiles_across) * band, within = block - first * tiles_across;
+  const unsigned first = block / tiles_across / band * band, within = block - first * tiles_across;
   const unsigned height = tiles_down - first < band ? tiles_down - first : band;
   return {int(first + within % height), int(within / height)};
 }
@@ -472,7 +472,7 @@ __device__ __forceinline__ void through_slices(Left& left, Right& right, Index d
   bring();
   put_down();
   // No branch between the loads and where their values are put down: they would move there, behind the products. After
-  // the last slice there is nothing, which is brought as zeros and not read.
+  // the last slice there is nothing; it is brought and put down all the same, and not read.
   FASTDL_NO_UNROLL
   do {
     const int here = half();

@@ -8,11 +8,11 @@
 //            A100 (sm_80: 19.5 and 9.7 Tflop/s, 1.55 TB/s of memory) and 2.1 and 4.2 TB/s on an H100 (sm_90: 67 and
 //            34 Tflop/s, 3.35 TB/s): arithmetic is the limit, but f64 on an H100 comes near what L2 gives.
 //   depth    writing K takes longer than computing it when d is below 25 (A100) or 41 (H100), in both precisions.
-//   chip     f32: 128 registers, 16.9 KB shared memory, 2 blocks = 16 of 64 warps a multiprocessor. f64: 226 to 240
-//            registers, 8.7 KB, 4 blocks = 8 warps. That is few, and enough: a thread has 64 independent chains, more
-//            than the 4 to 8 cycles a multiply-add takes. Tensor cores are not used: theirs is another order of
+//   chip     f32: 118 to 128 registers, 16.9 KB shared memory, 2 blocks = 16 of 64 warps a multiprocessor. f64: 218 to
+//            232 registers, 8.7 KB, 4 blocks = 8 warps. That is few, and enough: a thread has 64 independent chains,
+//            more than the 4 to 8 cycles a multiply-add takes. Tensor cores are not used: theirs is another order of
 //            summation, and f32 would lose its precision.
-//   ptxas    no spills on any architecture from sm_75 to sm_121 (tests/test_cuda.py).
+//   ptxas    no spills on sm_75, 80, 90, 100 and 120 (docs/cuda/resources.md).
 #pragma once
 
 #include "gemm.cuh"

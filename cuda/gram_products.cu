@@ -129,8 +129,8 @@ void matvec(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView
   const Scratch<T> partial(name, plan.strips * plan.rows_at_once * p, stream);
   for (Index first = 0; first < x.rows; first += plan.rows_at_once) {
     const Index rows = x.rows - first < plan.rows_at_once ? x.rows - first : plan.rows_at_once;
-    const bool same =
-        x.data == y.data && rows == y.rows && x.row_stride == y.row_stride && x.col_stride == y.col_stride;
+    const bool same = first == 0 && x.data == y.data && rows == y.rows && x.row_stride == y.row_stride &&
+                      x.col_stride == y.col_stride;
     const Prepared<T> prepared(name, kernel, some_rows(x, first, rows), y, same, stream);
     Task<T> task = prepared.task(Job::product);
     task.right = {v.data, v.row_stride, v.col_stride, p};

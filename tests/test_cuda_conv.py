@@ -102,6 +102,18 @@ def test_padding_modes(cuda, dtype, rng, mode):
             assert (np.abs(y - expected) <= (tolerance if algorithm == "winograd" else 0)).all(), cases.label(case)
 
 
+def test_padding_that_would_not_fit_memory(cuda, dtype):
+    """Far taps of a small image: what they see is the edge, and is not written out."""
+    far = 1 << 29
+    x, w = np.full((1, 1, 1, 1, 1), 3, dtype), np.ones((5, 1, 2, 2, 2), dtype)
+    y = conv.conv3d(*on_device(x, w), stride=far - 1, padding=far, dilation=far, padding_mode="replicate").host
+    np.testing.assert_array_equal(y, np.full((1, 5, 2, 2, 2), 24, dtype))
+    x, w = np.full((1, 8, 4, 4), 2, dtype), np.ones((6, 8, 2, 2), dtype)
+    far = 1 << 14
+    y = conv.conv2d(*on_device(x, w), stride=far, padding=far, dilation=far, padding_mode="replicate").host
+    np.testing.assert_array_equal(y, np.full((1, 6, 2, 2), 64, dtype))
+
+
 def test_circular_padding_may_go_round_more_than_once(cuda, dtype):
     x = to_device(np.array([[[1, 2, 3]]], dtype))
     for filters in (1, 6):

@@ -7,7 +7,9 @@ conv::cuda::Geometry pool_geometry(const Array& in, const Array& out, const Size
                                    const Sizes& lower) {
   if (in.ndim() < 3 || out.ndim() != in.ndim() || in.shape(1) != out.shape(1))
     throw py::value_error("expected arrays (N, C, ...) of one C, got " + in.described() + " and " + out.described());
-  return geometry_of(in.shape(), out.shape(), kernel, stride, lower, Sizes(kernel.size(), 1), 1);
+  const auto g = geometry_of(in.shape(), out.shape(), kernel, stride, lower, Sizes(kernel.size(), 1), 1);
+  check_positions(g);
+  return g;
 }
 
 void check_places(const Array& indices, const Array& like) {

@@ -58,6 +58,9 @@ Layer layer_of(const std::string& name, bool lift, const Array& in, const Array&
         layer.stride[a] >= most_extent || layer.lower[a] >= most_extent || layer.lower[a] <= -most_extent)
       throw py::value_error("x: expected extents, stride and padding below 2^30 on a CUDA device");
   }
+  for (const auto* extent : {layer.in, layer.out})
+    if (extent[0] * extent[1] > most_extent)
+      throw py::value_error("x: expected planes of at most 2^30 positions on a CUDA device");
   return layer;
 }
 
