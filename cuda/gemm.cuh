@@ -415,8 +415,9 @@ __device__ __forceinline__ void store_tile(const To& c, Place<T> tile, const Sum
   }
 }
 
-// Its mirror image (C is a Result), in strips of 32 (f64: 16) columns of the tile, which become rows of C: all threads
-// put some of their columns into shared memory, then each warp writes whole rows, 512 contiguous bytes at a time.
+// Its mirror image (C is a Result; nobody reads shared memory any more), in strips of 32 (f64: 16) columns of the tile,
+// which become rows of C: all threads put some of their columns into shared memory, then each warp writes whole rows,
+// 512 contiguous bytes at a time.
 template <class T, class To>
 __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const Sums<T>& sums, Tile<T>& shared) {
   using S = Shape<T>;
@@ -427,7 +428,7 @@ __device__ __forceinline__ void store_mirrored(const To& c, Place<T> tile, const
   const int warp = threadIdx.x / 32, column_there = threadIdx.x % 32 * S::lanes;
   FASTDL_UNROLL
   for (int first = 0; first < S::part; first += columns) {
-    __syncthreads();  // all have read what the strip overwrites: the last slices, or the strip before
+    if (first > 0) __syncthreads();  // all have read the strip before, which this one overwrites
     FASTDL_UNROLL
     for (int j = 0; j < columns; ++j) {
       FASTDL_UNROLL
