@@ -83,11 +83,22 @@ def known(architectures: tuple[int, ...] = ARCHITECTURES) -> tuple[int, ...]:
     return tuple(a for a in architectures if str(a) in names)
 
 
+def _included(source: Path) -> set[Path]:
+    """Find the project's own files that a source is made of, itself among them."""
+    found: set[Path] = set()
+    left = [source]
+    while left:
+        file = left.pop()
+        if file not in found and file.exists():
+            found.add(file)
+            left += [CUDA / name for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE)]
+    return found
+
+
 def _kept(source: Path, name: str, make: Callable[[list[object], Path], None]) -> str:
-    """Give a file that is made of a source by nvcc, made again only when a source changed."""
-    headers = [*CUDA.rglob("*.cuh"), *CUDA.rglob("*.hpp"), source]
+    """Give a file that is made of a source by nvcc, made again only when something that it includes changed."""
     kept = KEPT / name
-    if not kept.exists() or kept.stat().st_mtime <= max(header.stat().st_mtime for header in headers):
+    if not kept.exists() or kept.stat().st_mtime <= max(file.stat().st_mtime for file in _included(source)):
         KEPT.mkdir(parents=True, exist_ok=True)
         # The version's header is made by the build.
         folders = [f"-I{folder}" for folder in (CUDA, ROOT / "csrc" / "include", ROOT / "build" / "cpp" / "include")]
