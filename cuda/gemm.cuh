@@ -365,7 +365,7 @@ struct Sums {
 template <class T>
 __device__ __forceinline__ void store(T* place, bool vectorised, int from, int to, const Vector<T>& values) {
   if (vectorised && from <= 0 && to >= Vector<T>::lanes) {
-    vector_at(place) = values;
+    fastdl::cuda::store_vector(place, values);
   } else {
     FASTDL_UNROLL
     for (int e = 0; e < Vector<T>::lanes; ++e)
