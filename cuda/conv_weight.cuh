@@ -35,12 +35,12 @@ struct Slopes {
 
   class Reader {
     using S = gemm::cuda::Shape<T>;
-    using Share = gemm::cuda::FourOfRow<T>;
+    using Four = gemm::cuda::FourOfRow<T>;
 
    public:
     __device__ __forceinline__ Reader(const Slopes& from, Index first_row, Index batch) : from_(from) {
-      const Index k = from.parts.first(batch) + Share::k();
-      Index row = first_row + Share::row();
+      const Index k = from.parts.first(batch) + Four::k();
+      Index row = first_row + Four::row();
       if (row >= from.rows) row = from.rows - 1;  // read, and not stored
       pixel_ = int(k % from.pixels);
       offset_ = batch % from.parts.groups * from.group_stride + k / from.pixels * from.image_stride +
@@ -50,15 +50,15 @@ struct Slopes {
     __device__ __forceinline__ void read(int) {
       Index offset = offset_;
       FASTDL_UNROLL
-      for (int e = 0; e < Share::held; ++e) {
+      for (int e = 0; e < Four::held; ++e) {
         held_[e] = offset < from_.end ? from_.data[offset] : T(0);  // past the last image, in the last part
         next(1, pixel_, offset);
       }
       offset_ = offset;
-      next(S::depth - Share::held, pixel_, offset_);
+      next(S::depth - Four::held, pixel_, offset_);
     }
 
-    __device__ __forceinline__ void write(T (*slice)[S::pitch]) const { Share::write(held_, slice); }
+    __device__ __forceinline__ void write(T (*slice)[S::pitch]) const { Four::write(held_, slice); }
 
    private:
     __device__ __forceinline__ void next(int steps, int& pixel, Index& offset) const {
@@ -73,7 +73,7 @@ struct Slopes {
     const Slopes& from_;
     Index offset_;
     int pixel_;
-    T held_[Share::held];
+    T held_[Four::held];
   };
 };
 
@@ -91,13 +91,13 @@ struct SeenByTaps {
 
   class Reader {
     using S = gemm::cuda::Shape<T>;
-    using Share = gemm::cuda::FourOfRow<T>;
+    using Four = gemm::cuda::FourOfRow<T>;
 
    public:
     __device__ __forceinline__ Reader(const SeenByTaps& from, Index first_row, Index batch) : from_(from) {
-      Index k = from.parts.first(batch) + Share::k();
-      const Index row = first_row + Share::row();
-      left_ = row < from.rows ? from.parts.left(batch) - Share::k() : 0;
+      Index k = from.parts.first(batch) + Four::k();
+      const Index row = first_row + Four::row();
+      left_ = row < from.rows ? from.parts.left(batch) - Four::k() : 0;
       const Tap tap = from.taps[row < from.rows ? row : 0];
       FASTDL_UNROLL
       for (int a = axes - 1; a >= 0; --a) {
@@ -110,7 +110,7 @@ struct SeenByTaps {
 
     __device__ __forceinline__ void read(int) {
       FASTDL_UNROLL
-      for (int e = 0; e < Share::held; ++e) {
+      for (int e = 0; e < Four::held; ++e) {
         Index offset = image_;
         bool inside = e < left_;
         FASTDL_UNROLL
@@ -123,10 +123,10 @@ struct SeenByTaps {
         next(1);
       }
       left_ -= S::depth;
-      next(S::depth - Share::held);
+      next(S::depth - Four::held);
     }
 
-    __device__ __forceinline__ void write(T (*slice)[S::pitch]) const { Share::write(held_, slice); }
+    __device__ __forceinline__ void write(T (*slice)[S::pitch]) const { Four::write(held_, slice); }
 
    private:
     __device__ __forceinline__ void next(int steps) {
@@ -144,7 +144,7 @@ struct SeenByTaps {
     const SeenByTaps& from_;
     Index image_;
     int at_[axes], first_[axes], left_;  // positions, and what the tap adds to where they begin
-    T held_[Share::held];
+    T held_[Four::held];
   };
 };
 

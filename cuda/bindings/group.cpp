@@ -60,7 +60,8 @@ Layer layer_of(const std::string& name, bool lift, const Array& in, const Array&
   }
   for (const auto* extent : {layer.in, layer.out})
     if (extent[0] * extent[1] > most_extent)
-      throw py::value_error("x: expected planes of at most 2^30 positions on a CUDA device");
+      throw py::value_error("x: expected planes of at most 2^30 positions on a CUDA device, got " +
+                            std::to_string(extent[0]) + " x " + std::to_string(extent[1]));
   return layer;
 }
 
