@@ -27,6 +27,8 @@ struct Geometry {
   Index in_pixels() const { return product(in); }
   Index pixels() const { return product(out); }
   Index taps() const { return product(kernel); }
+  // Elements along an axis from the first that any window sees to the last, padding among them.
+  Index reach(int axis) const { return (out[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1; }
 };
 
 // Of x, in elements.

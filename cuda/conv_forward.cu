@@ -14,12 +14,9 @@ __global__ void __launch_bounds__(element_threads)
   const Index taps = order.extent[0] * order.extent[1] * order.extent[2];
   for (Index number = first_element(); number < count; number += element_step()) {
     const Index filter = number / depth, k = number % depth;
-    Position q = order.first(k / order.lanes);
-    const Index lane = k % order.lanes;
-    const bool exists = lane < order.there(q);
-    (order.along_channels ? q.plane : q.at[axes - 1]) += lane;
+    const Position q = order.place(k);
     const Index tap = (q.at[0] * order.extent[1] + q.at[1]) * order.extent[2] + q.at[2];
-    to[number] = exists ? w[(filter * order.channels + q.plane) * taps + tap] : T(0);
+    to[number] = order.has(q) ? w[(filter * order.channels + q.plane) * taps + tap] : T(0);
   }
 }
 
@@ -31,7 +28,7 @@ void product_padded(const char* name, const Geometry& g, Padding padding, const 
   Geometry padded = g;
   double pixels = 1;  // in double: the product of three extents may leave 64 bits
   for (int a = 0; a < axes; ++a) {
-    padded.in[a] = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1;
+    padded.in[a] = g.reach(a);
     padded.lower[a] = 0;
     pixels *= double(padded.in[a]);
   }
@@ -61,10 +58,7 @@ template <class T>
 void product_forward(const char* name, const Geometry& g, Padding padding, const T* x, const Strides& strides,
                      const T* w, const Finish<T>& finish, T* out, Stream stream) {
   bool reaches_over = false;
-  for (int a = 0; a < axes; ++a) {
-    const Index end = (g.out[a] - 1) * g.stride[a] + (g.kernel[a] - 1) * g.dilation[a] + 1 - g.lower[a];
-    reaches_over = reaches_over || g.lower[a] > 0 || end > g.in[a];
-  }
+  for (int a = 0; a < axes; ++a) reaches_over = reaches_over || g.lower[a] > 0 || g.reach(a) - g.lower[a] > g.in[a];
   if (reaches_over && padding != Padding::zeros)
     return product_padded(name, g, padding, x, strides, w, finish, out, stream);
   const Order order = order_of(g.in_channels, g.kernel);

@@ -63,12 +63,9 @@ __global__ void __launch_bounds__(element_threads)
   const Geometry& g = c.g;
   for (Index number = first_element(); number < count; number += element_step()) {
     const Index row = number / depth, channel = row % g.in_channels, batch = row / g.in_channels, k = number % depth;
-    Position q = order.first(k / order.lanes);
-    const Index lane = k % order.lanes;
-    const bool exists = lane < order.there(q);
-    (order.along_channels ? q.plane : q.at[axes - 1]) += lane;
+    const Position q = order.place(k);
     const Position of_class = position_of(batch / g.groups, c.classes);
-    Index tap = exists ? 0 : -1;
+    Index tap = order.has(q) ? 0 : -1;
     for (int a = 0; a < axes; ++a) {
       const Index along = tap_along(c, a, of_class.at[a], q.at[a]);
       tap = tap < 0 || along < 0 ? -1 : tap * g.kernel[a] + along;

@@ -54,7 +54,16 @@ struct Order {
     (along_channels ? found.plane : found.at[axes - 1]) *= lanes;
     return found;
   }
-  // How many of it exist.
+  // The channel and tap of one k, which has() says to exist or not.
+  __device__ __forceinline__ Position place(Index k) const {
+    Position found = first(k / lanes);
+    (along_channels ? found.plane : found.at[axes - 1]) += k % lanes;
+    return found;
+  }
+  __device__ __forceinline__ bool has(const Position& place) const {
+    return place.plane < channels && place.at[axes - 1] < extent[axes - 1];
+  }
+  // How many of a group exist.
   __device__ __forceinline__ int there(const Position& first) const {
     const Index left = along_channels ? channels - first.plane : extent[axes - 1] - first.at[axes - 1];
     return int(left < lanes ? left : lanes);
