@@ -17,12 +17,6 @@
 #include "fft.hpp"
 #include "launch.cuh"
 
-#if defined(__CUDACC__)
-#define FASTDL_APART __noinline__
-#else
-#define FASTDL_APART __attribute__((noinline))
-#endif
-
 namespace fastdl::fft::cuda {
 
 using fastdl::cuda::multiply_add;

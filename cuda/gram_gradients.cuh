@@ -6,7 +6,6 @@
 namespace fastdl::gram::cuda {
 
 using fastdl::cuda::multiply_add;
-using fastdl::cuda::Vector;
 
 // ---- what a pair of features contributes, where that is not the other's value ----
 

@@ -81,7 +81,7 @@ __device__ __forceinline__ bool is_finite(T value) {
 // Whether a squared length is the sum of squares that neither overflowed nor vanished.
 template <class T>
 __device__ __forceinline__ bool is_safe(T square) {
-  constexpr T least = sizeof(T) == 4 ? T(1e-30) : T(1e-280), most = sizeof(T) == 4 ? T(1e38) : T(1e300);
+  constexpr T least = T(sizeof(T) == 4 ? 1e-30 : 1e-280), most = T(sizeof(T) == 4 ? 1e38 : 1e300);
   return square >= least && square <= most;
 }
 

@@ -7,6 +7,7 @@
 //   FASTDL_UNROLL                        unroll the next loop: its indices must be constants for arrays in registers
 //   FASTDL_UNROLL_BY(n)                  n rounds of it at a time
 //   FASTDL_NO_UNROLL                     leave it rolled: memory is the limit, and code has to be fetched as well
+//   FASTDL_APART                         a function that is called, not inlined
 #pragma once
 
 #include <cmath>
@@ -25,6 +26,7 @@
 #define FASTDL_UNROLL_BY(n) FASTDL_PRAGMA(unroll n)
 #define FASTDL_PRAGMA(text) _Pragma(#text)
 #define FASTDL_NO_UNROLL _Pragma("unroll 1")
+#define FASTDL_APART __noinline__
 #define FASTDL_SHARED(Type, name) __shared__ Type name
 #define FASTDL_DYNAMIC_SHARED(Element, name)                                    \
   extern __shared__ __align__(16) unsigned char fastdl_dynamic_shared_memory[]; \
@@ -35,6 +37,7 @@
 #define FASTDL_UNROLL
 #define FASTDL_UNROLL_BY(n)
 #define FASTDL_NO_UNROLL
+#define FASTDL_APART __attribute__((noinline))
 #define FASTDL_SHARED(Type, name) Type& name = ::fastdl::cuda::emulation::shared<Type>()
 #define FASTDL_DYNAMIC_SHARED(Element, name) Element* const name = ::fastdl::cuda::emulation::dynamic_shared<Element>()
 #endif

@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(most_threads) exponent_kernel(const T* x, Inde
     __syncthreads();
   }
   if (threadIdx.x == 0) {
-    const T most = partial.largest[0], least_usual = sizeof(T) == 4 ? T(1e-9) : T(1e-100),
-            largest_usual = sizeof(T) == 4 ? T(1e15) : T(1e100);
+    const T most = partial.largest[0], least_usual = T(sizeof(T) == 4 ? 1e-9 : 1e-100),
+            largest_usual = T(sizeof(T) == 4 ? 1e15 : 1e100);
     int power = 0;
     if (most > 0 && most - most == 0 && (most < least_usual || most > largest_usual)) std::frexp(most, &power);
     exponent[blockIdx.x] = power;

@@ -6,12 +6,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bindings/choices.hpp"
+#include "bindings/gil.hpp"
 #include "device.hpp"
 #include "fastdl/matrix.hpp"
 #include "strided.hpp"
@@ -19,6 +20,8 @@
 namespace fastdl::cuda::bindings {
 
 namespace py = pybind11;
+using fastdl::bindings::chosen;
+using fastdl::bindings::WithoutGil;
 
 using Sizes = std::vector<std::int64_t>;
 
@@ -153,17 +156,6 @@ MatrixView<T> matrix(const Array& array, const char* name, int dimensions = 2) {
 template <class T>
 Scratch<T> uploaded(const char* name, const py::array_t<T, py::array::c_style | py::array::forcecast>& array) {
   return Scratch<T>(name, array.data(), array.size(), stream());
-}
-
-template <class Enum>
-Enum chosen(const char* name, const std::string& value, std::initializer_list<std::pair<const char*, Enum>> list) {
-  std::string names;
-  for (const auto& [key, found] : list) {
-    if (value == key) return found;
-    names += names.empty() ? "" : ", ";
-    names += key;
-  }
-  throw py::value_error(std::string(name) + ": expected one of " + names + ", got " + value);
 }
 
 }  // namespace fastdl::cuda::bindings

@@ -58,7 +58,7 @@ void forward(const char* name, const Array& x, const Array& w, const Optional& b
   const auto offsets = optional<T>(bias, "bias");
   const T* offset = bias_of(offsets, out.shape(1));
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::forward(name, g, mode, function, how, x.data<const T>(), strides_of(x), weights.data(), offset,
                       result.data(), stream());
   result.finish();
@@ -75,7 +75,7 @@ void input_gradient(const char* name, const Array& w, const Array& grad, const O
   const auto offsets = optional<T>(bias, "bias");
   const T* offset = bias_of(offsets, out.shape(1));
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::input_gradient(name, g, weights.data(), gradient.data(), offset, result.data(), stream());
   result.finish();
 }
@@ -88,7 +88,7 @@ void weight_gradient(const char* name, const Array& x, const Array& grad, const 
   check_type<T>(x, "x");
   const Contiguous<T> gradient(grad, "grad");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::weight_gradient(name, g, x.data<const T>(), strides_of(x), gradient.data(), result.data(), stream());
   result.finish();
 }

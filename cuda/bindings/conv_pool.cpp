@@ -29,7 +29,7 @@ void max_pool(const Array& x, const Sizes& kernel, const Sizes& stride, const Si
     check_places(*indices, out);
     places.emplace(*indices, "indices");
   }
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::max_pool("conv.max_pool", g, images.data(), result.data(), places ? places->data() : nullptr, stream());
   result.finish();
   if (places) places->finish();
@@ -41,7 +41,7 @@ void avg_pool(const Array& x, const Sizes& kernel, const Sizes& stride, const Si
   const auto g = pool_geometry(x, out, kernel, stride, lower);
   const Contiguous<T> images(x, "x");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::avg_pool("conv.avg_pool", g, images.data(), padding_counts, result.data(), stream());
   result.finish();
 }
@@ -54,7 +54,7 @@ void max_pool_gradient(const Array& grad, const Array& indices, const Array& out
   const Contiguous<T> gradient(grad, "grad");
   const Contiguous<std::int64_t> places(indices, "indices");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::max_pool_gradient("conv.max_pool_grad", g, gradient.data(), places.data(), result.data(), stream());
   result.finish();
 }
@@ -65,7 +65,7 @@ void avg_pool_gradient(const Array& grad, const Sizes& kernel, const Sizes& stri
   const auto g = pool_geometry(out, grad, kernel, stride, lower);
   const Contiguous<T> gradient(grad, "grad");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::avg_pool_gradient("conv.avg_pool_grad", g, gradient.data(), padding_counts, result.data(), stream());
   result.finish();
 }

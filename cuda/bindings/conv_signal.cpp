@@ -37,7 +37,7 @@ void signal(const char* name, bool turned, const Array& f, const Array& h, const
   const Contiguous<T> x(longer, "f"), w(shorter, "h");
   const Result<T> result(out, "out");
   const auto padding = circular ? conv::cuda::Padding::circular : conv::cuda::Padding::zeros;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   conv::cuda::correlate(name, g, padding, turned, x.data(), w.data(), result.data(), stream());
   result.finish();
 }

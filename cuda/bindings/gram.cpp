@@ -1,7 +1,6 @@
 #include "gram.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "gram_kernels.hpp"
@@ -9,87 +8,12 @@
 namespace fastdl::cuda::bindings {
 namespace {
 
+using fastdl::bindings::KernelEntry;
 using gram::cuda::Kernel;
 using gram::cuda::Kind;
+using Chosen = fastdl::bindings::ChosenKernel<Kernel>;
+static_assert(int(Kind::ntk) == int(FASTDL_NTK) && int(Kind::sigmoid) == int(FASTDL_SIGMOID));
 using HostTable = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>;
-
-// The kernels by name, with their parameters in the order in which the functions take them.
-struct Entry {
-  const char* name;
-  Kind kind;
-  std::vector<const char*> parameters;
-  std::string function = "gram." + std::string(name);  // for messages
-};
-
-const std::vector<Entry>& kernels() {
-  static const std::vector<Entry> table{
-      {"linear", Kind::linear, {}},
-      {"polynomial", Kind::polynomial, {"degree", "gamma", "coef0"}},
-      {"sigmoid", Kind::sigmoid, {"gamma", "coef0"}},
-      {"rbf", Kind::rbf, {"gamma"}},
-      {"laplacian", Kind::laplacian, {"gamma"}},
-      {"cosine", Kind::cosine, {}},
-      {"additive_chi2", Kind::additive_chi2, {}},
-      {"chi2", Kind::chi2, {"gamma"}},
-      {"matern", Kind::matern, {"length_scale", "nu"}},
-      {"geometric", Kind::geometric, {"alpha"}},
-      {"sinc", Kind::sinc, {"omega"}},
-      {"arc_cosine", Kind::arc_cosine, {"order"}},
-      {"nngp", Kind::nngp, {"depth", "w_std", "b_std", "normalize"}},
-      {"ntk", Kind::ntk, {"depth", "w_std", "b_std", "normalize"}},
-  };
-  return table;
-}
-
-// A kernel under construction, all of whose parameters are to be set. Its length_scales point into an array kept here.
-class Chosen {
- public:
-  explicit Chosen(const Entry& entry) {
-    kernel_.function = entry.function.c_str();
-    kernel_.kind = entry.kind;
-  }
-
-  Chosen(const std::string& name, const py::dict& parameters) : Chosen(entry_of(name)) {
-    for (const char* parameter : entry_of(name).parameters) {
-      if (!parameters.contains(parameter))
-        throw py::value_error("expected the parameter " + std::string(parameter) + " of " + name);
-      set(parameter, parameters[parameter]);
-    }
-  }
-
-  void set(const std::string& parameter, const py::handle& value) {
-    static const std::pair<const char*, double Kernel::*> numbers[] = {
-        {"gamma", &Kernel::gamma}, {"coef0", &Kernel::coef0}, {"degree", &Kernel::degree}, {"nu", &Kernel::nu},
-        {"alpha", &Kernel::alpha}, {"omega", &Kernel::omega}, {"w_std", &Kernel::w_std},   {"b_std", &Kernel::b_std}};
-    static const std::pair<const char*, int Kernel::*> integers[] = {{"order", &Kernel::order},
-                                                                     {"depth", &Kernel::depth}};
-    for (const auto& [name, member] : numbers)
-      if (parameter == name) return void(kernel_.*member = value.cast<double>());
-    for (const auto& [name, member] : integers)
-      if (parameter == name) return void(kernel_.*member = value.cast<int>());
-    if (parameter == "normalize") return void(kernel_.normalize = value.cast<bool>());
-    if (!py::isinstance<py::array>(value)) return void(kernel_.length_scale = value.cast<double>());
-    scales_ = py::array_t<double, py::array::c_style | py::array::forcecast>(value.cast<py::array>());
-    kernel_.length_scales = static_cast<const double*>(scales_.data());
-  }
-
-  // For rows of these features.
-  const Kernel& on(const Array& X) const {
-    if (kernel_.length_scales && (X.ndim() != 2 || scales_.ndim() != 1 || scales_.shape(0) != X.shape(1)))
-      throw py::value_error("length_scale: expected one for each feature of X, got " + std::to_string(scales_.size()));
-    return kernel_;
-  }
-
- private:
-  static const Entry& entry_of(const std::string& name) {
-    for (const Entry& entry : kernels())
-      if (name == entry.name) return entry;
-    throw py::value_error("expected the name of a kernel, got " + name);
-  }
-
-  Kernel kernel_{};
-  py::array scales_;
-};
 
 template <class T>
 using View = gram::cuda::MatrixView<const T>;
@@ -138,7 +62,7 @@ void compute(const Kernel& kernel, const Array& X, const Optional& Y, const Arra
   const Samples<T> samples(X, Y);
   const View<T>&x = samples.x, &y = samples.others;
   const Result<T> k = result<T>(out, "out", {x.rows, y.rows});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   // Products alone are the engine's own.
   if (kernel.kind != Kind::linear)
     gram::cuda::gram(kernel, x, samples.y(), k.data(), y.rows, stream());
@@ -151,16 +75,10 @@ void compute(const Kernel& kernel, const Array& X, const Optional& Y, const Arra
 }
 
 // gram.<name>(X, Y, parameters..., out)
-void define(py::module_& module, const Entry& entry) {
+void define(py::module_& module, const KernelEntry& entry) {
   module.def(entry.name, [&entry](const Array& X, const Optional& Y, const py::args& rest) {
-    const std::size_t count = entry.parameters.size();
-    if (rest.size() != count + 1)
-      throw py::type_error(std::string(entry.name) + ": expected X, Y, " + std::to_string(count) +
-                           " parameters and an array for the result, got " + std::to_string(rest.size() + 2) +
-                           " arguments");
-    Chosen chosen(entry);
-    for (std::size_t i = 0; i < count; ++i) chosen.set(entry.parameters[i], rest[i]);
-    const auto out = rest[count].cast<Array>();
+    const Chosen chosen(entry, rest);
+    const auto out = rest[rest.size() - 1].cast<Array>();
     in_type_of(X, [&](auto zero) { compute<decltype(zero)>(chosen.on(X), X, Y, out); });
   });
 }
@@ -169,7 +87,7 @@ template <class T>
 void diagonal(const Kernel& kernel, const Array& X, const Array& out) {
   const auto x = view_of<T>(X, "X");
   const Result<T> to = result<T>(out, "out", {x.rows});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::diag(kernel, x, to.data(), stream());
   to.finish();
 }
@@ -178,7 +96,7 @@ template <class T>
 void distance(const Kernel& kernel, const Array& X, const Optional& Y, const Array& out) {
   const Samples<T> samples(X, Y);
   const Result<T> to = result<T>(out, "out", {samples.x.rows, samples.others.rows});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::distance(kernel, samples.x, samples.y(), to.data(), stream());
   to.finish();
 }
@@ -196,7 +114,7 @@ void invariant(const Kernel& kernel, const Array& X, const Optional& Y, const Ho
     expect(orders[i] >= 0 && orders[i] < features, "permutations", "0 to " + std::to_string(features - 1),
            std::to_string(orders[i]));
   const Result<T> to = result<T>(out, "out", {samples.x.rows, samples.others.rows});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::invariant(kernel, samples.x, samples.y(), orders, count, group, to.data(), stream());
   to.finish();
 }
@@ -206,7 +124,7 @@ void matvec(const Kernel& kernel, const Array& X, const Array& v, const Optional
   const Samples<T> samples(X, Y);
   const auto right = right_sides<T>(v, "v", samples.others.rows);
   const Result<T> to = result<T>(out, "out", {samples.x.rows, right.cols});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::matvec(kernel, samples.x, samples.others, right, to.data(), stream());
   to.finish();
 }
@@ -217,7 +135,7 @@ void softmax(const Array& Q, const Array& K, const Array& V, double scale, const
   expect(k.cols == q.cols, "K", std::to_string(q.cols) + " columns", std::to_string(k.cols));
   const auto v = right_sides<T>(V, "V", k.rows);
   const Result<T> to = result<T>(out, "out", {q.rows, v.cols});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::softmax_matvec(q, k, v, scale, to.data(), stream());
   to.finish();
 }
@@ -232,7 +150,7 @@ double gram_vjp(const Kernel& kernel, const Array& X, const Array& grad, const O
   expect(Y.has_value() == dY.has_value(), "dY", "one with Y and none without", dY ? "one" : "none");
   const Result<T> dx = result<T>(dX, "dX", {n, features});
   const auto dy = dY ? std::optional(result<T>(*dY, "dY", {m, features})) : std::nullopt;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   const double gamma =
       gram::cuda::gram_vjp(kernel, samples.x, samples.y(), g, dx.data(), dy ? dy->data() : nullptr, stream());
   dx.finish();
@@ -250,7 +168,7 @@ double matvec_vjp(const Kernel& kernel, const Array& X, const Array& v, const Ar
   expect(Y.has_value() == dY.has_value(), "dY", "one with Y and none without", dY ? "one" : "none");
   const Result<T> dx = result<T>(dX, "dX", {n, features}), by_v = result<T>(dv, "dv", {m, right.cols});
   const auto dy = dY ? std::optional(result<T>(*dY, "dY", {m, features})) : std::nullopt;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   const double gamma = gram::cuda::matvec_vjp(kernel, samples.x, samples.y(), right, g, dx.data(),
                                               dy ? dy->data() : nullptr, by_v.data(), stream());
   dx.finish();
@@ -271,7 +189,7 @@ template <class T>
 void center(const Array& K, const Array& out) {
   const auto k = square<T>(K, "K", 0);
   const Result<T> to = result<T>(out, "out", {k.rows, k.rows});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::center(k, to.data(), stream());
   to.finish();
 }
@@ -281,7 +199,7 @@ void dependence(const Array& K, const Array& L, bool unbiased, bool aligned, con
   const auto k = square<T>(K, "K", unbiased ? 4 : 2), l = square<T>(L, "L", k.rows);
   expect(l.rows == k.rows, "L", std::to_string(k.rows) + " rows", std::to_string(l.rows));
   const Result<T> to = result<T>(out, "out", {});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::dependence(k, l, unbiased, aligned, to.data(), stream());
   to.finish();
 }
@@ -295,7 +213,7 @@ void feature_gram(const Array& x, bool centred, const Array& out) {
   for (int axis = 2; axis < x.ndim(); ++axis) positions *= x.shape(axis);
   expect(positions > 0, "x", "at least one position", x.described());
   const Result<T> to = result<T>(out, "out", {samples, channels, channels});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::feature_gram(maps.data(), samples, channels, positions, centred, to.data(), stream());
   to.finish();
 }
@@ -304,7 +222,7 @@ template <class T>
 void empirical_ntk(const Array& J1, const Optional& J2, const Array& out) {
   const Samples<T> samples(J1, J2);
   const Result<T> to = result<T>(out, "out", {samples.x.rows, samples.others.rows});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::empirical_ntk(samples.x, samples.y(), to.data(), stream());
   to.finish();
 }
@@ -324,7 +242,7 @@ void cntk(const Array& X, const Optional& Y, int depth, std::int64_t kernel_size
   const auto y = optional<T>(Y, "Y");
   const std::int64_t n = X.shape(0), m = Y ? Y->shape(0) : n;
   const Result<T> to = result<T>(out, "out", {n, m});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::cuda::cntk(x.data(), n, y ? y->data() : nullptr, m, X.shape(1), X.shape(2), X.shape(3), depth, kernel_size,
                    flatten, to.data(), stream());
   to.finish();
@@ -334,7 +252,7 @@ void cntk(const Array& X, const Optional& Y, int depth, std::int64_t kernel_size
 
 void register_gram(py::module_& module) {
   py::module_ gram = module.def_submodule("gram", "Gram matrices");
-  for (const Entry& entry : kernels()) define(gram, entry);
+  for (const KernelEntry& entry : fastdl::bindings::kernels()) define(gram, entry);
   gram.def("diag", [](const Array& X, const std::string& name, const py::dict& parameters, const Array& out) {
     const Chosen chosen(name, parameters);
     in_type_of(X, [&](auto zero) { diagonal<decltype(zero)>(chosen.on(X), X, out); });

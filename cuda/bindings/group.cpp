@@ -83,7 +83,7 @@ void conv(bool lift, const Array& x, const Array& w, const Optional& bias, const
   const Contiguous<T> filters(w, "w");
   const auto constants = optional<T>(bias, "bias");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::conv(layer, how, function, x.data<const T>(), strides_of(x, lift), filters.data(),
                     constants ? constants->data() : nullptr, result.data(), stream());
   result.finish();
@@ -96,7 +96,7 @@ void conv_input(bool lift, const Array& w, const Array& grad, const std::string&
   const auto how = algorithm_of(algorithm);
   const Contiguous<T> filters(w, "w"), slopes(grad, "grad");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::conv_input(layer, how, filters.data(), slopes.data(), result.data(), stream());
   result.finish();
 }
@@ -109,7 +109,7 @@ void conv_weight(bool lift, const Array& x, const Array& grad, const std::string
   const auto how = algorithm_of(algorithm);
   const Contiguous<T> slopes(grad, "grad");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::conv_weight(layer, how, x.data<const T>(), strides_of(x, lift), slopes.data(), result.data(), stream());
   result.finish();
 }
@@ -130,7 +130,7 @@ void expand_filters(const Array& w, const std::string& name, bool lift, const Ar
     refuse("out", "room for the filters of all elements", out);
   const Contiguous<T> filters(w, "w");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::expand(layer, filters.data(), result.data(), stream());
   result.finish();
 }
@@ -144,7 +144,7 @@ void pool(const Array& x, const std::string& name, const Array& out) {
     refuse("out", "x without its axis of elements", out);
   const Contiguous<T> maps(x, "x");
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::pool(maps.data(), x.shape(0) * x.shape(1), x.shape(2), x.shape(3) * x.shape(4), mode, result.data(),
                     stream());
   result.finish();
@@ -168,7 +168,7 @@ void convolve(const Array& f, const Array& h, const Places& quotient, const Arra
   const Contiguous<T> first(f, "f"), second(h, "h");
   const auto places = uploaded<std::int64_t>("group.convolve", quotient);
   const Result<T> result(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::convolve(first.data(), f.size() / n, second.data(), n, places.data(), result.data(), stream());
   result.finish();
 }
@@ -201,7 +201,7 @@ void signature(const Array& x, const Array& templates, const Places& permutation
   const group::cuda::Signature<T> wanted{
       samples.data(), others.data(), x.shape(0),          templates.shape(0), x.shape(1),      permutations.shape(0),
       orders.data(),  cuts.data(),   thresholds.shape(0), moments.data(),     moments.count(), which};
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   group::cuda::signature(wanted, result.data(), stream());
   result.finish();
 }
@@ -213,7 +213,7 @@ double orbit_regularizer(const Array& W, double sigma, const Array& gradient) {
   if (!(sigma > 0)) throw py::value_error("sigma: expected a number above 0, got " + std::to_string(sigma));
   const Contiguous<T> columns(W, "W");
   const Result<T> result(gradient, "gradient");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   const double value = group::cuda::regularizer(columns.data(), W.shape(0), W.shape(1), sigma, result.data(), stream());
   result.finish();
   return value;

@@ -52,7 +52,7 @@ void learn(Learning how, const std::string& mode, const Array& W, const Array& X
   }
   std::int64_t diverged;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     if (mode == "batch") {
       diverged = hebbian::cuda::learn_together(how, w.data(), w.shape(0), x, steps.data(), to.data(), stream());
     } else {
@@ -97,7 +97,7 @@ void foldiak(const hebbian::cuda::Settling& how, const Array& W, const Array& X,
   const Scratch<T> steps = steps_of<T>(name, lr, x.count);
   std::int64_t diverged;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     diverged = hebbian::cuda::foldiak(how, w.data(), k, x, steps.data(), between.data(), bar.data(), to.data(),
                                       to_lateral.data(), to_threshold.data(), stream());
     if (diverged == hebbian::cuda::all_finite)
@@ -115,7 +115,7 @@ void ccipca(const Array& V, const Array& X, std::int64_t count, double amnesic, 
   check_shape(out, "out", V.shape());
   std::int64_t diverged;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     diverged = hebbian::cuda::ccipca(v.data(), v.shape(0), x, count, amnesic, to.data(), stream());
     if (diverged == hebbian::cuda::all_finite) to.finish();
   }
@@ -131,7 +131,7 @@ void center(const Array& X, const Array& mean, std::int64_t count, const Array& 
   check_shape(mean, "mean", {x.features});
   check_shape(after, "after", {x.features});
   check_shape(out, "out", X.shape());
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::cuda::center(x, before.data(), count, last.data(), to.data(), stream());
   last.finish();
   to.finish();

@@ -10,7 +10,7 @@ void hopfield_weights(const Array& P, bool zero_diagonal, const Array& out) {
   const auto p = samples_of<T>(P, "P");
   const Result<T> w(out, "out");
   check_shape(out, "out", {p.features, p.features});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::cuda::hopfield_weights(p, zero_diagonal, w.data(), stream());
   w.finish();
 }
@@ -20,7 +20,7 @@ void crosstalk(const Array& P, const Array& out) {
   const auto p = samples_of<T>(P, "P");
   const Result<T> to(out, "out");
   check_shape(out, "out", P.shape());
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::cuda::crosstalk(p, to.data(), stream());
   to.finish();
 }
@@ -34,7 +34,7 @@ void hopfield_energy(const Array& W, const Array& s, const Optional& b, const Ar
   check_shape(W, "W", {states.features, states.features});
   check_shape(out, "out", {states.count});
   if (b) check_shape(*b, "b", {states.features});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::cuda::hopfield_energy(w.data(), states, thresholds ? thresholds->data() : nullptr, to.data(), stream());
   to.finish();
 }
@@ -58,7 +58,7 @@ void run_recall(const char* name, const Array& s, const std::string& mode, std::
   std::int64_t wrong;
   T value = 0;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     wrong = hebbian::cuda::first_not_spin(name, from.data(), s.size(), stream());
     if (wrong >= 0) {
       value = hebbian::cuda::value_at(name, from.data(), wrong, stream());
@@ -99,7 +99,7 @@ void dense_hopfield_energy(const Array& P, const Array& s, double degree, const 
   const Result<T> to(out, "out");
   check_shape(s, "s", {s.shape(0), p.features});
   check_shape(out, "out", {s.shape(0)});
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::cuda::dense_hopfield_energy(p, degree, states.data(), s.shape(0), to.data(), stream());
   to.finish();
 }

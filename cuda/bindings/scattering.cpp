@@ -48,7 +48,7 @@ void forward(const scattering::cuda::Plan<T>& plan, const Array& x, const Array&
   check_size(out.size(), batch, plan.results(), "out");
   const Contiguous<T> from(x, "x");
   const Result<T> to(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   plan.forward("scattering.forward", from.data(), batch, to.data(), stream());
   to.finish();
 }
@@ -61,7 +61,7 @@ void vjp(const scattering::cuda::Plan<T>& plan, const Array& x, const Array& gra
   check_size(out.size(), batch, plan.samples(), "out");
   const Contiguous<T> from(x, "x"), back(grad, "grad");
   const Result<T> to(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   plan.vjp("scattering.vjp", from.data(), back.data(), batch, to.data(), stream());
   to.finish();
 }
@@ -75,7 +75,7 @@ void define_plan(py::module_& module, const char* name) {
                        const std::vector<Group>& groups, std::int64_t shared_bytes, std::int64_t scratch_bytes) {
              const fastdl::bindings::Tree tree(height, width, place_y, place_x, channels, levels, groups);
              return supported([&] {
-               const py::gil_scoped_release release;
+               const WithoutGil release;
                return Plan(tree.plain, {shared_bytes, scratch_bytes});
              });
            }),
@@ -98,7 +98,7 @@ struct Filters {
   static scattering::cuda::Volumes<T> made(const fastdl::bindings::Volumes& description, std::int64_t scratch_bytes) {
     const auto spectra = description.spectra<T>();
     return supported([&] {
-      const py::gil_scoped_release release;
+      const WithoutGil release;
       return scattering::cuda::Volumes<T>(description.shape, spectra.data(), {limits.shared, scratch_bytes});
     });
   }
@@ -145,7 +145,7 @@ void harmonic(const Array& x, const Harmonic<T>& told, const Array& out) {
   check_size(out.size(), batch, told.results(), "out");
   const Contiguous<T> from(x, "x");
   const Result<T> to(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   told.volumes().harmonic(told.shape(), from.data(), batch, to.data(), stream());
   to.finish();
 }
@@ -157,7 +157,7 @@ void harmonic_vjp(const Array& x, const Array& grad, const Harmonic<T>& told, co
   check_size(out.size(), batch, told.voxels(), "out");
   const Contiguous<T> from(x, "x"), back(grad, "grad");
   const Result<T> to(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   told.volumes().harmonic_vjp(told.shape(), from.data(), back.data(), batch, to.data(), stream());
   to.finish();
 }
