@@ -1,4 +1,5 @@
 // Candid components and running means, compiled once per instruction-set level.
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
 #include "hebbian/strips.hpp"
@@ -16,26 +17,27 @@ T total_of(Vec<T> a, Vec<T> b) {
 
 // One sample after the other, two passes over a component each: it takes what is left of the sample, and gives its
 // length and product with it; then that is subtracted, and multiplied with the next component.
-template <class T>
+template <class T, class F>
 class Candid {
  public:
-  Candid(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic)
-      : x_(x), count_(count), amnesic_(amnesic), units_(v.rows), length_(round_up(v.cols, 2 * step<T>)) {
-    components_ = scratch_.array<T>(units_, length_);
-    left_ = scratch_.array<T>(length_);
-    squares_ = scratch_.array<T>(units_);
+  // Computes in F, with samples times `scale`.
+  Candid(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic, F scale)
+      : x_(x), count_(count), amnesic_(amnesic), units_(v.rows), length_(round_up(v.cols, 2 * step<F>)), scale_(scale) {
+    components_ = scratch_.array<F>(units_, length_);
+    left_ = scratch_.array<F>(length_);
+    squares_ = scratch_.array<F>(units_);
     for (Index j = 0; j < length_; ++j) left_[j] = 0;
-    scale_ = scale_for(v, x);
     for (Index i = 0; i < units_; ++i) {
-      T* row = components_ + i * length_;
+      F* row = components_ + i * length_;
       for (Index j = 0; j < length_; ++j)
-        row[j] = j < v.cols ? v.data[i * v.row_stride + j * v.col_stride] * scale_ * scale_ : T(0);
+        row[j] = j < v.cols ? F(v.data[i * v.row_stride + j * v.col_stride]) * scale_ * scale_ : F(0);
       squares_[i] = dot(row, row);
     }
   }
 
   Index run(bool careful) {
     for (Index t = 0; t < x_.rows; ++t) {
+      core::check_interrupt(t, units_ * length_);
       learn(t);
       if (careful && !finite()) return t;
     }
@@ -44,84 +46,76 @@ class Candid {
 
   // Of the components without the scale.
   bool finite() const {
-    Vec<T> sum{};
-    for (Index i = 0; i < units_ * length_; i += step<T>) sum += simd::load(components_ + i) / scale_ / scale_ * T(0);
-    return !simd::any(sum != sum);
+    Vec<F> sum{};
+    const F most = F(sizeof(T) == 4 ? __FLT_MAX__ : __DBL_MAX__);
+    bool fits = true;
+    for (Index i = 0; i < units_ * length_; i += step<F>) {
+      const Vec<F> value = simd::load(components_ + i) / scale_ / scale_;
+      sum += value * F(0);
+      fits = fits && !simd::any((value > broadcast(most)) | (value < broadcast(-most)));
+    }
+    return fits && !simd::any(sum != sum);
   }
 
   void write(const Matrix<T>& out) const {
     for (Index i = 0; i < out.rows; ++i)
       for (Index j = 0; j < out.cols; ++j)
-        out.data[i * out.row_stride + j * out.col_stride] = components_[i * length_ + j] / scale_ / scale_;
+        out.data[i * out.row_stride + j * out.col_stride] = T(components_[i * length_ + j] / scale_ / scale_);
   }
 
  private:
-  // Components are as long as squares of samples, and their squared lengths are fourth powers: samples are taken times
-  // a power of two, which changes no digit, by which the largest is about 1.
-  static T scale_for(const Matrix<const T>& v, const Matrix<const T>& x) {
-    const auto largest = [](const Matrix<const T>& m) {
-      T most = 0;
-      for (Index i = 0; i < m.rows; ++i)
-        for (Index j = 0; j < m.cols; ++j) {
-          const T value = m.data[i * m.row_stride + j * m.col_stride], size = value < 0 ? -value : value;
-          most = size > most ? size : most;
-        }
-      return double(most);
-    };
-    const double root = __builtin_sqrt(largest(v)), sample = largest(x), most = sample > root ? sample : root;
-    if (!(most > 0) || most > double(limit)) return T(1);
-    int exponent;
-    (void)__builtin_frexp(most, &exponent);
-    constexpr int furthest = sizeof(T) == 4 ? 120 : 1000;
-    return T(__builtin_ldexp(1.0, exponent < -furthest ? furthest : -exponent));
-  }
-  static constexpr T limit = sizeof(T) == 4 ? T(__FLT_MAX__) : T(__DBL_MAX__);
-
-  T dot(const T* a, const T* b) const {
-    Vec<T> sums[2] = {};
-    for (Index j = 0; j < length_; j += 2 * step<T>)
+  F dot(const F* a, const F* b) const {
+    Vec<F> sums[2] = {};
+    for (Index j = 0; j < length_; j += 2 * step<F>)
 #pragma GCC unroll 2
       for (int p = 0; p < 2; ++p)
-        sums[p] = simd::fma(simd::load(a + j + p * step<T>), simd::load(b + j + p * step<T>), sums[p]);
-    return total_of<T>(sums[0], sums[1]);
+        sums[p] = simd::fma(simd::load(a + j + p * step<F>), simd::load(b + j + p * step<F>), sums[p]);
+    return total_of<F>(sums[0], sums[1]);
+  }
+
+  // Not one that is so short that its square vanishes: by that it becomes no number, and is found.
+  bool is_zero(Index i) const {
+    bool zero = squares_[i] == F(0);
+    for (Index j = 0; zero && j < length_; ++j) zero = components_[i * length_ + j] == F(0);
+    return zero;
   }
 
   void learn(Index t) {
     const Index n = count_ + t + 1, units = at_most(units_, n);
     const double share = (1 + (double(n) > 1 + amnesic_ ? amnesic_ : 0)) / double(n);
-    for (Index j = 0; j < x_.cols; ++j) left_[j] = x_.data[t * x_.row_stride + j * x_.col_stride] * scale_;
-    T product = units > 0 ? dot(components_, left_) : T(0);
+    for (Index j = 0; j < x_.cols; ++j) left_[j] = F(x_.data[t * x_.row_stride + j * x_.col_stride]) * scale_;
+    F product = units > 0 ? dot(components_, left_) : F(0);
     for (Index i = 0; i < units; ++i) {
-      T* v = components_ + i * length_;
-      const bool begins = i == n - 1 || squares_[i] == T(0);
-      const T keep = begins ? T(0) : T(1 - share);
-      const T gain = begins ? T(1) : T(share * double(product) / __builtin_sqrt(double(squares_[i])));
-      Vec<T> squares[2] = {}, products[2] = {};
-      const Vec<T> k = broadcast(keep), g = broadcast(gain);
-      for (Index j = 0; j < length_; j += 2 * step<T>)
+      F* v = components_ + i * length_;
+      const bool begins = i == n - 1 || is_zero(i);
+      const F keep = begins ? F(0) : F(1 - share);
+      const F gain = begins ? F(1) : F(share * double(product) / __builtin_sqrt(double(squares_[i])));
+      Vec<F> squares[2] = {}, products[2] = {};
+      const Vec<F> k = broadcast(keep), g = broadcast(gain);
+      for (Index j = 0; j < length_; j += 2 * step<F>)
 #pragma GCC unroll 2
         for (int p = 0; p < 2; ++p) {
-          const Index at = j + p * step<T>;
-          const Vec<T> left = simd::load(left_ + at);
-          const Vec<T> weight = begins ? left * scale_ : simd::fma(g, left, simd::load(v + at) * k);
+          const Index at = j + p * step<F>;
+          const Vec<F> left = simd::load(left_ + at);
+          const Vec<F> weight = begins ? left * scale_ : simd::fma(g, left, simd::load(v + at) * k);
           simd::store(v + at, weight);
           squares[p] = simd::fma(weight, weight, squares[p]);
           products[p] = simd::fma(weight, left, products[p]);
         }
-      squares_[i] = total_of<T>(squares[0], squares[1]);
-      const T along = total_of<T>(products[0], products[1]);
-      const Vec<T> minus = broadcast(squares_[i] == T(0) ? T(0) : -along / squares_[i]);
-      const T* next = components_ + at_most(i + 1, units - 1) * length_;
-      Vec<T> sums[2] = {};
-      for (Index j = 0; j < length_; j += 2 * step<T>)
+      squares_[i] = total_of<F>(squares[0], squares[1]);
+      const F along = total_of<F>(products[0], products[1]);
+      const Vec<F> minus = broadcast(is_zero(i) ? F(0) : -along / squares_[i]);
+      const F* next = components_ + at_most(i + 1, units - 1) * length_;
+      Vec<F> sums[2] = {};
+      for (Index j = 0; j < length_; j += 2 * step<F>)
 #pragma GCC unroll 2
         for (int p = 0; p < 2; ++p) {
-          const Index at = j + p * step<T>;
-          const Vec<T> left = simd::fma(minus, simd::load(v + at), simd::load(left_ + at));
+          const Index at = j + p * step<F>;
+          const Vec<F> left = simd::fma(minus, simd::load(v + at), simd::load(left_ + at));
           simd::store(left_ + at, left);
           sums[p] = simd::fma(left, simd::load(next + at), sums[p]);
         }
-      product = total_of<T>(sums[0], sums[1]);
+      product = total_of<F>(sums[0], sums[1]);
     }
   }
 
@@ -129,26 +123,74 @@ class Candid {
   Index count_;
   double amnesic_;
   Index units_, length_;
-  T scale_;
+  F scale_;
   core::Scratch scratch_;
-  T *components_, *left_, *squares_;
+  F *components_, *left_, *squares_;
 };
 
+// The largest of all numbers, and of the rows that are not 0 the one whose largest is least.
 template <class T>
-void ccipca_of(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic, const Matrix<T>& out,
-               Index& diverged) {
+struct Range {
+  double most = 0, least = __builtin_huge_val();
+
+  void add(const Matrix<const T>& m, bool squares) {
+    for (Index i = 0; i < m.rows; ++i) {
+      core::check_interrupt(i, m.cols);
+      T of_row = 0;
+      for (Index j = 0; j < m.cols; ++j) {
+        const T value = m.data[i * m.row_stride + j * m.col_stride], size = value < 0 ? -value : value;
+        of_row = size > of_row ? size : of_row;
+      }
+      const double size = squares ? __builtin_sqrt(double(of_row)) : double(of_row);
+      most = size > most ? size : most;
+      if (size > 0 && size < least) least = size;
+    }
+  }
+};
+
+// Components are as long as squares of samples, and their squared lengths are fourth powers: samples are taken times a
+// power of two, which changes no digit, by which the largest is about 1.
+template <class T>
+T scale_for(double most) {
+  constexpr double limit = sizeof(T) == 4 ? double(__FLT_MAX__) : __DBL_MAX__;
+  if (!(most > 0) || most > limit) return T(1);
+  int exponent;
+  (void)__builtin_frexp(most, &exponent);
+  constexpr int furthest = sizeof(T) == 4 ? 120 : 1000;
+  return T(__builtin_ldexp(1.0, exponent < -furthest ? furthest : -exponent));
+}
+
+template <class T, class F>
+void candid(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic, F scale,
+            const Matrix<T>& out, Index& diverged) {
   {
-    Candid<T> candid(v, x, count, amnesic);
-    if (candid.run(false) == all_finite) {
-      candid.write(out);
+    Candid<T, F> components(v, x, count, amnesic, scale);
+    if (components.run(false) == all_finite) {
+      components.write(out);
       diverged = all_finite;
       return;
     }
   }
   diverged = bad_from_the_start;
-  Candid<T> candid(v, x, count, amnesic);
-  if (!candid.finite()) return;
-  diverged = candid.run(true);
+  Candid<T, F> components(v, x, count, amnesic, scale);
+  if (!components.finite()) return;
+  diverged = components.run(true);
+}
+
+// Samples that differ so much in size that the fourth powers of the small ones vanish beside the large are computed
+// with in double, which has room for those of all float32. In float64 what lies between them becomes about 1: there is
+// room for 10^150, and beyond that a number that is none.
+template <class T>
+void ccipca_of(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic, const Matrix<T>& out,
+               Index& diverged) {
+  Range<T> range;
+  range.add(v, true);
+  range.add(x, false);
+  if constexpr (sizeof(T) == 4)
+    if (range.least < 0x1p-24 * range.most) return candid<T, double>(v, x, count, amnesic, 1.0, out, diverged);
+  const double usual =
+      range.least < 0x1p-250 * range.most ? __builtin_sqrt(range.least) * __builtin_sqrt(range.most) : range.most;
+  candid<T, T>(v, x, count, amnesic, scale_for<T>(usual), out, diverged);
 }
 
 // Columns know nothing of each other: a task has some of them. Means are double.

@@ -160,7 +160,7 @@ def spins(call: Call, at: int) -> None:
     states = call.arrays[at]
     if isinstance(states, np.ndarray):
         fine = np.abs(states) == 1
-        found: Any = None if fine.all() else states[~fine].flat[0]
+        found: Any = None if fine.all() else f"{states[~fine].flat[0]:f}"
     else:
         xp = call.library.namespace(call.like)
         found = None if bool(xp.all(xp.abs(states) == 1)) else "another value"

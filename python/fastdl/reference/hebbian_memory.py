@@ -17,7 +17,10 @@ def hopfield_weights(P: Any, zero_diagonal: bool) -> Any:
     """W = (1/d) Σ p pᵀ, the diagonal 0 unless it is kept."""
     xp = array_namespace(P)
     W = symmetric(wide(P).T @ wide(P) / max(1, P.shape[1]))
-    return xp.astype(W - diagonal(W) if zero_diagonal else W, P.dtype, copy=False)
+    places = xp.arange(W.shape[0], device=device(W))
+    if zero_diagonal:  # also where it is not a number
+        W = xp.where(places[:, None] == places[None, :], xp.zeros_like(W), W)
+    return xp.astype(W, P.dtype, copy=False)
 
 
 def hopfield_energy(W: Any, s: Any, b: Any | None) -> Any:

@@ -215,8 +215,9 @@ def foldiak(
 def ccipca(V: Any, X: Any, count: int, amnesic: float) -> Any:
     """Let v ← (1 − (1+l)/n) v + ((1+l)/n) u (u·v)/‖v‖, then u ← u − (u·v) v/‖v‖², a unit after the other, from u = x.
 
-    n counts the samples from 1 on. Sample n sets v_n = u, as
-    does any sample for a row of zeros. l is `amnesic` when n > 1 + amnesic, and 0 before.
+    n counts the samples from 1 on. Sample n sets v_n = u, as does any sample for a row of zeros, and nothing is then
+    left of u: not even a rounding, which the next row of zeros would take for a direction. l is `amnesic` when
+    n > 1 + amnesic, and 0 before.
     """
     xp = array_namespace(V)
 
@@ -230,10 +231,9 @@ def ccipca(V: Any, X: Any, count: int, amnesic: float) -> Any:
         for i in range(weights.shape[0]):
             v = weights[i, :]
             if i == n - 1 or (i < n and not bool(xp.any(v != 0))):
-                v = u
+                v, u = u, xp.zeros_like(u)
             elif i < n:
                 v = (1 - share) * v + share * u * xp.sum(u * direction(v))
-            if i < n:
                 u = u - xp.sum(u * direction(v)) * direction(v)
             rows.append(v)
         return xp.stack(rows) if rows else weights
