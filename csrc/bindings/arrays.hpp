@@ -3,12 +3,11 @@
 
 #include <pybind11/stl.h>  // std::optional, std::vector
 
-#include <initializer_list>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/choices.hpp"
 
 namespace fastdl::bindings {
 
@@ -82,17 +81,6 @@ template <class T>
 std::optional<Contiguous<T>> optional(const Optional& array, const char* name) {
   if (!array) return std::nullopt;
   return Contiguous<T>(*array, name);
-}
-
-template <class Enum>
-Enum chosen(const char* name, const std::string& value, std::initializer_list<std::pair<const char*, Enum>> list) {
-  std::string names;
-  for (const auto& [key, found] : list) {
-    if (value == key) return found;
-    names += names.empty() ? "" : ", ";
-    names += key;
-  }
-  throw py::value_error(std::string(name) + ": expected one of " + names + ", got " + value);
 }
 
 inline fastdl_activation activation_of(const std::optional<std::string>& name) {

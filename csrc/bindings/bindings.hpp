@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "bindings/gil.hpp"
 #include "fastdl/matrix.hpp"
 
 namespace fastdl::bindings {

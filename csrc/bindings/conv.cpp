@@ -135,13 +135,13 @@ void conv(const py::array& x, const py::array& w, const Optional& bias, const Si
   Result<T> result(out, "out");
   if (py::isinstance<Filters<T>>(how)) {
     const auto* made = how.cast<const Filters<T>&>().get();
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(
         C<T>::prepared(made, &shape, mode, activation, images.data, images.strides.data(), offset, result.data()));
   } else {
     const auto algorithm = algorithm_of(how.cast<std::string>());
     const Contiguous<T> weights(w, "w");
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::conv(&shape, mode, activation, algorithm, images.data, images.strides.data(), weights.data(),
                               offset, result.data()));
   }
@@ -160,7 +160,7 @@ void conv_input(const py::array& w, const py::array& grad, const Optional& bias,
   const T* offset = bias_of(offsets, shape.in_channels);
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::input(&shape, weights.data(), gradient.data(), offset, result.data()));
   }
   result.finish();
@@ -176,7 +176,7 @@ void conv_weight(const py::array& x, const py::array& grad, const Sizes& stride,
   const Contiguous<T> gradient(grad, "grad");
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::weight(&shape, images.data, images.strides.data(), gradient.data(), result.data()));
   }
   result.finish();
@@ -207,7 +207,7 @@ void max_pool(const py::array& x, const Sizes& kernel, const Sizes& stride, cons
   std::int64_t* places = places_of(indices, out, true);
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::max_pool(&shape, images.data, images.strides.data(), result.data(), places));
   }
   result.finish();
@@ -220,7 +220,7 @@ void avg_pool(const py::array& x, const Sizes& kernel, const Sizes& stride, cons
   const Strided<T> images(x, "x");
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::avg_pool(&shape, images.data, images.strides.data(), padding_counts, result.data()));
   }
   result.finish();
@@ -235,7 +235,7 @@ void max_pool_grad(const py::array& grad, Places indices, const py::array& out) 
   const std::int64_t* places = places_of(indices, grad, false);
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::max_pool_grad(&shape, gradient.data(), places, result.data()));
   }
   result.finish();
@@ -248,7 +248,7 @@ void avg_pool_grad(const py::array& grad, const Sizes& kernel, const Sizes& stri
   const Contiguous<T> gradient(grad, "grad");
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::avg_pool_grad(&shape, gradient.data(), padding_counts, result.data()));
   }
   result.finish();

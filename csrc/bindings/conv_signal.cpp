@@ -45,7 +45,7 @@ void run(const Function& function, const py::array& f, const py::array& h, conv:
          const py::array& out) {
   const auto x = view<const T>(f, "f"), y = view<const T>(h, "h");
   const auto to = view<T>(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   function(x, y, mode, method, to);
 }
 

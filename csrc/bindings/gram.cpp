@@ -3,14 +3,14 @@
 #include <pybind11/stl.h>  // std::optional
 
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/choices.hpp"
 
 namespace fastdl::bindings {
 namespace {
 
+using Chosen = ChosenKernel<gram::Kernel>;
 using Other = std::optional<py::array>;
 using Permutations = py::array_t<std::int64_t, py::array::c_style>;
 
@@ -19,98 +19,21 @@ void compute(const gram::Kernel& kernel, const py::array& X, const Other& Y, con
   const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x;
   const auto k = matrix<T>(out, "out");
   const bool symmetric = !Y;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   if (symmetric)
     gram::gram(kernel, x, k);
   else
     gram::gram(kernel, x, y, k);
 }
 
-// The kernels by name, with their parameters in the order in which the functions take them.
-struct Entry {
-  const char* name;
-  fastdl_kernel_kind kind;
-  std::vector<const char*> parameters;
-};
-
-const std::vector<Entry>& kernels() {
-  static const std::vector<Entry> table{
-      {"linear", FASTDL_LINEAR, {}},
-      {"polynomial", FASTDL_POLYNOMIAL, {"degree", "gamma", "coef0"}},
-      {"sigmoid", FASTDL_SIGMOID, {"gamma", "coef0"}},
-      {"rbf", FASTDL_RBF, {"gamma"}},
-      {"laplacian", FASTDL_LAPLACIAN, {"gamma"}},
-      {"cosine", FASTDL_COSINE, {}},
-      {"additive_chi2", FASTDL_ADDITIVE_CHI2, {}},
-      {"chi2", FASTDL_CHI2, {"gamma"}},
-      {"matern", FASTDL_MATERN, {"length_scale", "nu"}},
-      {"geometric", FASTDL_GEOMETRIC, {"alpha"}},
-      {"sinc", FASTDL_SINC, {"omega"}},
-      {"arc_cosine", FASTDL_ARC_COSINE, {"order"}},
-      {"nngp", FASTDL_NNGP, {"depth", "w_std", "b_std", "normalize"}},
-      {"ntk", FASTDL_NTK, {"depth", "w_std", "b_std", "normalize"}},
-  };
-  return table;
-}
-
-// A kernel under construction. Its length_scales point into an array kept here.
-class Chosen {
- public:
-  explicit Chosen(fastdl_kernel_kind kind) : kernel(gram::kernel(kind, 1)) {}
-
-  Chosen(const std::string& name, const py::dict& parameters) : Chosen(kind_of(name)) {
-    for (const auto& [key, value] : parameters) set(key.cast<std::string>(), value);
-  }
-
-  void set(const std::string& parameter, const py::handle& value) {
-    static const std::pair<const char*, double gram::Kernel::*> numbers[] = {
-        {"gamma", &gram::Kernel::gamma}, {"coef0", &gram::Kernel::coef0}, {"degree", &gram::Kernel::degree},
-        {"nu", &gram::Kernel::nu},       {"alpha", &gram::Kernel::alpha}, {"omega", &gram::Kernel::omega},
-        {"w_std", &gram::Kernel::w_std}, {"b_std", &gram::Kernel::b_std}};
-    static const std::pair<const char*, int gram::Kernel::*> integers[] = {{"order", &gram::Kernel::order},
-                                                                           {"depth", &gram::Kernel::depth}};
-    for (const auto& [name, member] : numbers)
-      if (parameter == name) return void(kernel.*member = value.cast<double>());
-    for (const auto& [name, member] : integers)
-      if (parameter == name) return void(kernel.*member = value.cast<int>());
-    if (parameter == "normalize") return void(kernel.normalize = value.cast<bool>());
-    if (parameter != "length_scale") throw py::value_error("expected a parameter of a kernel, got " + parameter);
-    if (!py::isinstance<py::array>(value)) return void(kernel.length_scale = value.cast<double>());
-    scales_ = py::array_t<double, py::array::c_style | py::array::forcecast>(value.cast<py::array>());
-    kernel.length_scales = static_cast<const double*>(scales_.data());
-  }
-
-  // For rows of these features.
-  const gram::Kernel& on(const py::array& X) const {
-    if (kernel.length_scales && (X.ndim() != 2 || scales_.ndim() != 1 || scales_.shape(0) != X.shape(1)))
-      throw py::value_error("length_scale: expected one for each feature of X, got " + std::to_string(scales_.size()));
-    return kernel;
-  }
-
-  gram::Kernel kernel;
-
- private:
-  static fastdl_kernel_kind kind_of(const std::string& name) {
-    for (const Entry& entry : kernels())
-      if (name == entry.name) return entry.kind;
-    throw py::value_error("expected the name of a kernel, got " + name);
-  }
-
-  py::array scales_;
-};
-
 // gram.<name>(X, Y, parameters..., out)
-void define(py::module_& module, const Entry& entry) {
+void define(py::module_& module, const KernelEntry& entry) {
   module.def(entry.name, [&entry](const py::array& X, const Other& Y, const py::args& rest) {
-    const std::size_t count = entry.parameters.size();
-    if (rest.size() != count + 1 || !py::isinstance<py::array>(rest[count]))
-      throw py::type_error(std::string(entry.name) + ": expected X, Y, " + std::to_string(count) +
-                           " parameters and an array for the result, got " + std::to_string(rest.size() + 2) +
-                           " arguments");
-    Chosen chosen(entry.kind);
-    for (std::size_t i = 0; i < count; ++i) chosen.set(entry.parameters[i], rest[i]);
-    const auto out = rest[count].cast<py::array>();
-    in_type_of(X, [&](auto zero) { compute<decltype(zero)>(chosen.on(X), X, Y, out); });
+    const Chosen chosen(entry, rest);
+    const auto out = py::cast<py::object>(rest[rest.size() - 1]);
+    if (!py::isinstance<py::array>(out))
+      throw py::type_error("out: expected an array for the result, got " + std::string(py::str(py::type::of(out))));
+    in_type_of(X, [&](auto zero) { compute<decltype(zero)>(chosen.on(X), X, Y, out.cast<py::array>()); });
   });
 }
 
@@ -118,7 +41,7 @@ template <class T>
 void diagonal(const gram::Kernel& kernel, const py::array& X, const py::array& out) {
   const auto x = matrix<const T>(X, "X");
   const auto to = matrix<T>(out, "out", 1);
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::diag(kernel, x, to);
 }
 
@@ -126,7 +49,7 @@ template <class T>
 void matvec(const gram::Kernel& kernel, const py::array& X, const py::array& v, const Other& Y, const py::array& out) {
   const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x, right = matrix<const T>(v, "v");
   const auto to = matrix<T>(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::matvec(kernel, x, y, right, to);
 }
 
@@ -134,7 +57,7 @@ template <class T>
 void softmax(const py::array& Q, const py::array& K, const py::array& V, double scale, const py::array& out) {
   const auto q = matrix<const T>(Q, "Q"), k = matrix<const T>(K, "K"), v = matrix<const T>(V, "V");
   const auto to = matrix<T>(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::softmax_matvec(q, k, v, scale, to);
 }
 
@@ -164,7 +87,7 @@ void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const 
     throw py::value_error("pooling: expected mean or flatten, got " + pooling);
   const auto pooled = pooling == "mean" ? gram::Pooling::mean : gram::Pooling::flatten;
   const bool symmetric = !Y;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   if (symmetric)
     gram::cntk(x, depth, kernel_size, pooled, k.data);
   else
@@ -176,7 +99,7 @@ void distance(const gram::Kernel& kernel, const py::array& X, const Other& Y, co
   const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x;
   const auto to = matrix<T>(out, "out");
   const bool symmetric = !Y;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   if (symmetric)
     gram::distance(kernel, x, to);
   else
@@ -195,7 +118,7 @@ void invariant(const gram::Kernel& kernel, const py::array& X, const Other& Y, c
   const std::int64_t* orders = permutations.data();
   const std::int64_t order = permutations.shape(0);
   const bool symmetric = !Y;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   if (symmetric)
     gram::invariant(kernel, x, orders, order, group, to);
   else
@@ -206,7 +129,7 @@ template <class T>
 void center(const py::array& K, const py::array& out) {
   const auto k = matrix<const T>(K, "K");
   const auto to = matrix<T>(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::center(k, to);
 }
 
@@ -214,7 +137,7 @@ template <class T>
 void dependence(const py::array& K, const py::array& L, bool unbiased, bool aligned, const py::array& out) {
   const auto k = matrix<const T>(K, "K"), l = matrix<const T>(L, "L");
   T* to = matrix<T>(out, "out", 0).data;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   *to = aligned ? gram::cka(k, l, unbiased) : gram::hsic(k, l, unbiased);
 }
 
@@ -233,7 +156,7 @@ void feature_gram(const py::array& x, bool center, const py::array& out) {
   const std::int64_t samples = x.shape(0), channels = x.shape(1);
   const T* from = maps.data();
   T* to = static_cast<T*>(const_cast<void*>(out.data()));
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   gram::feature_gram(from, samples, channels, positions, center, to);
 }
 
@@ -242,7 +165,7 @@ void empirical_ntk(const py::array& J1, const Other& J2, const py::array& out) {
   const auto x = matrix<const T>(J1, "J1"), y = J2 ? matrix<const T>(*J2, "J2") : x;
   const auto to = matrix<T>(out, "out");
   const bool symmetric = !J2;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   if (symmetric)
     gram::empirical_ntk(x, to);
   else
@@ -285,7 +208,7 @@ void sparse(const gram::Kernel& kernel, const Triple& X, const Triple& Y, std::i
             std::int64_t d, bool symmetric, const py::array& out) {
   const auto x = sparse_matrix<T>(X, n, d), y = sparse_matrix<T>(Y, d, m);
   const auto k = matrix<T>(out, "out").plain();
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   if constexpr (std::is_same_v<T, float>)
     throw_on_error(fastdl_gram_sparse_f32(&kernel, &x, &y, symmetric, &k));
   else
@@ -299,7 +222,7 @@ double gram_vjp(const gram::Kernel& kernel, const py::array& X, const py::array&
   const auto x = matrix<const T>(X, "X"), y = Y ? matrix<const T>(*Y, "Y") : x, g = matrix<const T>(grad, "grad");
   const auto dx = matrix<T>(dX, "dX"), dy = dY ? matrix<T>(*dY, "dY") : dx;
   const bool alone = !Y;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   return alone ? gram::vjp(kernel, x, g, dx) : gram::vjp(kernel, x, y, g, dx, dy);
 }
 
@@ -311,7 +234,7 @@ double matvec_vjp(const gram::Kernel& kernel, const py::array& X, const py::arra
   const auto right = matrix<const T>(v, "v"), g = matrix<const T>(grad, "grad");
   const auto dx = matrix<T>(dX, "dX"), dright = matrix<T>(dv, "dv"), dy = dY ? matrix<T>(*dY, "dY") : dx;
   const bool alone = !Y;
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   return alone ? gram::matvec_vjp(kernel, x, right, g, dx, dright)
                : gram::matvec_vjp(kernel, x, y, right, g, dx, dy, dright);
 }
@@ -320,7 +243,7 @@ double matvec_vjp(const gram::Kernel& kernel, const py::array& X, const py::arra
 
 void register_gram(py::module_& module) {
   auto gram = module.def_submodule("gram", "Gram matrices");
-  for (const Entry& entry : kernels()) define(gram, entry);
+  for (const KernelEntry& entry : kernels()) define(gram, entry);
   gram.def("diag", [](const py::array& X, const std::string& name, const py::dict& parameters, const py::array& out) {
     const Chosen chosen(name, parameters);
     in_type_of(X, [&](auto zero) { diagonal<decltype(zero)>(chosen.on(X), X, out); });
@@ -364,7 +287,7 @@ void register_gram(py::module_& module) {
     const Chosen chosen(name, parameters);
     const Triple x(X), y(Y);
     const auto n = shape[0].cast<std::int64_t>(), m = shape[1].cast<std::int64_t>(), d = shape[2].cast<std::int64_t>();
-    in_type_of(x.values, [&](auto zero) { sparse<decltype(zero)>(chosen.kernel, x, y, n, m, d, symmetric, out); });
+    in_type_of(x.values, [&](auto zero) { sparse<decltype(zero)>(chosen.on(d), x, y, n, m, d, symmetric, out); });
   });
   gram.def("softmax_matvec",
            [](const py::array& Q, const py::array& K, const py::array& V, double scale, const py::array& out) {

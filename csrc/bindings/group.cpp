@@ -93,7 +93,7 @@ void conv(bool lift, const py::array& x, const py::array& w, const Optional& bia
   const auto how = algorithm_of(algorithm);
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::conv(&shape, function, how, maps.data, strides.data(), filters.data(),
                               constants ? constants->data() : nullptr, result.data()));
   }
@@ -108,7 +108,7 @@ void conv_input(bool lift, const py::array& w, const py::array& grad, const std:
   const auto how = algorithm_of(algorithm);
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::input(&shape, how, filters.data(), slopes.data(), result.data()));
   }
   result.finish();
@@ -124,7 +124,7 @@ void conv_weight(bool lift, const py::array& x, const py::array& grad, const std
   const auto how = algorithm_of(algorithm);
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::weight(&shape, how, maps.data, strides.data(), slopes.data(), result.data()));
   }
   result.finish();
@@ -142,7 +142,7 @@ void expand_filters(const py::array& w, const std::string& name, bool lift, cons
   const Contiguous<T> filters(w, "w");
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::expand(group, lift, w.shape(0), w.shape(1), w.shape(rank - 1), filters.data(), result.data()));
   }
   result.finish();
@@ -159,7 +159,7 @@ void pool(const py::array& x, const std::string& name, const py::array& out) {
   const Contiguous<T> maps(x, "x");
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(
         C<T>::pool(maps.data(), x.shape(0) * x.shape(1), x.shape(2), x.shape(3) * x.shape(4), mode, result.data()));
   }
@@ -176,7 +176,7 @@ void convolve(const py::array& f, const py::array& h, const Places& quotient, co
   const std::int64_t* places = quotient.data();
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::convolve(first.data(), f.size() / n, second.data(), n, places, result.data()));
   }
   result.finish();
@@ -204,7 +204,7 @@ void signature(const py::array& x, const py::array& templates, const Places& per
   const std::int64_t* places = permutations.data();
   Result<T> result(out, "out");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::signature(samples.data(), x.shape(0), others.data(), templates.shape(0), x.shape(1), places,
                                    permutations.shape(0), &measures, result.data()));
   }
@@ -219,7 +219,7 @@ double orbit_regularizer(const py::array& W, double sigma, const py::array& grad
   double value = 0;
   Result<T> result(gradient, "gradient");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     throw_on_error(C<T>::regularizer(columns.data(), W.shape(0), W.shape(1), sigma, result.data(), &value));
   }
   result.finish();

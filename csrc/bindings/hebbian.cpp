@@ -39,7 +39,7 @@ void learn(const hebbian::Rule& rule, const py::array& W, const py::array& X, co
   }
   fastdl_status status;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     if constexpr (sizeof(T) == 4)
       status = fastdl_hebbian_learn_f32(&rule, &w, &x, steps.data, steps.row_stride, thresholds, &to);
     else
@@ -75,7 +75,7 @@ void foldiak(const hebbian::Settling& how, const py::array& W, const py::array& 
     throw py::value_error("expected lr for each sample and a threshold for each unit, contiguous");
   fastdl_status status;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     if constexpr (sizeof(T) == 4)
       status = fastdl_hebbian_foldiak_f32(&how, &w, &x, steps.data, steps.row_stride, &between, thresholds.data, &to);
     else
@@ -90,7 +90,7 @@ void ccipca(const py::array& V, const py::array& X, std::int64_t count, double a
              to = matrix<T>(out, "out").plain();
   fastdl_status status;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     if constexpr (sizeof(T) == 4)
       status = fastdl_hebbian_ccipca_f32(&v, &x, count, amnesic, &to);
     else
@@ -110,7 +110,7 @@ void center(const py::array& X, const py::array& mean, std::int64_t count, const
   if (!fits(before.rows, before.row_stride) || !fits(last.rows, last.row_stride))
     throw py::value_error("mean and after: expected one for each feature, contiguous, got " + described(mean) +
                           " and " + described(after));
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::center(x, before.data, count, last.data, to);
 }
 
@@ -123,7 +123,7 @@ template <class T>
 void hopfield_energy(const py::array& W, const py::array& s, const Other& b, const py::array& out) {
   const auto w = matrix<const T>(W, "W"), states = matrix<const T>(s, "s"), bias = thresholds<T>(b);
   const auto to = matrix<T>(out, "out", 1);
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::hopfield_energy(w, states, bias, to);
 }
 
@@ -139,7 +139,7 @@ void run_recall(const py::array& s, const std::string& mode, const Orders& order
   if (orders.ndim() != 2) throw py::value_error("orders: expected 2 dimensions, got " + std::to_string(orders.ndim()));
   if (mode != "async" && mode != "sync") throw py::value_error("mode: expected async or sync, got " + mode);
   const std::int64_t *asked = orders.data(), sweeps = orders.shape(0), units = orders.shape(1);
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   for (std::int64_t i = 0; i < to.rows; ++i) {
     T* row = to.data + i * to.row_stride;
     const T* source = from.data + i * from.row_stride;
@@ -173,7 +173,7 @@ template <class T>
 void dense_hopfield_energy(const py::array& P, const py::array& s, double degree, const py::array& out) {
   const auto p = matrix<const T>(P, "P"), states = matrix<const T>(s, "s");
   const auto to = matrix<T>(out, "out", 1);
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::dense_hopfield_energy(p, states, degree, to);
 }
 
@@ -181,7 +181,7 @@ template <class T>
 void hopfield_weights(const py::array& P, bool zero_diagonal, const py::array& out) {
   const auto p = matrix<const T>(P, "P");
   const auto w = matrix<T>(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::hopfield_weights(p, zero_diagonal, w);
 }
 
@@ -189,7 +189,7 @@ template <class T>
 void crosstalk(const py::array& P, const py::array& out) {
   const auto p = matrix<const T>(P, "P");
   const auto to = matrix<T>(out, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   hebbian::crosstalk(p, to);
 }
 

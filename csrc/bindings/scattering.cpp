@@ -39,7 +39,7 @@ void forward(const PyPlan<T>& plan, const py::array& x, const py::array& out) {
   const std::int64_t batch = batch_of(plan, x);
   const T* from = data_of<T>(x, batch, plan.samples, "x");
   T* to = room_of<T>(out, batch, plan.results, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   plan.plan.forward(from, batch, to);
 }
 
@@ -49,7 +49,7 @@ void vjp(const PyPlan<T>& plan, const py::array& x, const py::array& grad, const
   const T* from = data_of<T>(x, batch, plan.samples, "x");
   const T* back = data_of<T>(grad, batch, plan.results, "grad");
   T* to = room_of<T>(out, batch, plan.samples, "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   plan.plan.vjp(from, back, batch, to);
 }
 
@@ -61,7 +61,7 @@ void define_plan(py::module_& module, const char* name) {
                        const std::vector<Group>& groups) {
              const Tree tree(height, width, place_y, place_x, channels, levels, groups);
              const auto& finest = tree.levels[0];
-             const py::gil_scoped_release release;
+             const WithoutGil release;
              return PyPlan<T>{scattering::Plan<T>(tree.plain), height * width,
                               channels * finest.down.count * finest.across.count};
            }),
@@ -77,7 +77,7 @@ void harmonic(const py::array& x, const Volumes& volumes, const py::array& out) 
   const std::int64_t batch = x.size() / volumes.voxels();
   const T* from = data_of<T>(x, batch, volumes.voxels(), "x");
   T* to = room_of<T>(out, batch, volumes.results(), "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   scattering::harmonic(volumes.shape, spectra.data(), from, batch, to);
 }
 
@@ -88,7 +88,7 @@ void harmonic_vjp(const py::array& x, const py::array& grad, const Volumes& volu
   const T* from = data_of<T>(x, batch, volumes.voxels(), "x");
   const T* back = data_of<T>(grad, batch, volumes.results(), "grad");
   T* to = room_of<T>(out, batch, volumes.voxels(), "out");
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   scattering::harmonic_vjp(volumes.shape, spectra.data(), from, back, batch, to);
 }
 

@@ -1,6 +1,9 @@
 #include "conv/checks.hpp"
 
+#include <algorithm>
+
 #include "core/check.hpp"
+#include "core/stride.hpp"
 
 namespace fastdl::conv {
 
@@ -61,8 +64,9 @@ Geometry geometry_of(const char* name, const fastdl_conv_shape* shape, bool pool
     else
       set(g.dilation, shape->dilation, 1);
   }
-  check_size(name, "x", {g.batch, shape->in_channels, g.in[0], g.in[1], g.in[2]});
-  check_size(name, "out", {g.batch, outputs, g.out[0], g.out[1], g.out[2]});
+  // (Where there are no channels there may still be groups, by which positions are counted.)
+  check_size(name, "x", {g.batch, std::max(shape->in_channels, groups), g.in[0], g.in[1], g.in[2]});
+  check_size(name, "out", {g.batch, std::max(outputs, groups), g.out[0], g.out[1], g.out[2]});
   check_size(name, "w", {outputs, g.in_channels, g.kernel[0], g.kernel[1], g.kernel[2]});
   // Windows stay in range: positions are computed in 64 bits.
   for (int a = 0; a < axes; ++a) {
@@ -75,8 +79,8 @@ Geometry geometry_of(const char* name, const fastdl_conv_shape* shape, bool pool
 template <class T>
 Images<const T> images_of(const char* name, const Geometry& g, int rank, const T* x, const std::int64_t* strides) {
   const Index channels = g.groups * g.in_channels;
-  Images<const T> images = contiguous<const T>(x, channels, g.in);
-  if (!strides) return images;
+  Images<const T> images = contiguous<const T>(core::usable_data(x), channels, g.in);
+  if (!strides || g.batch * channels * g.in_pixels() == 0) return images;
   Index reach = 0;  // bytes from the first to the furthest element, if all strides pointed one way
   const auto take = [&](Index stride, Index count) {
     Index bytes;
@@ -85,7 +89,7 @@ Images<const T> images_of(const char* name, const Geometry& g, int rank, const T
          __builtin_mul_overflow(bytes, Index{sizeof(T)}, &bytes) || __builtin_add_overflow(reach, bytes, &reach)))
       core::fail(name, "x within the address space",
                  std::to_string(count) + " elements with a stride of " + std::to_string(stride));
-    return stride;
+    return core::usable_stride(count, stride);
   };
   images.batch = take(strides[0], g.batch);
   images.channel = take(strides[1], channels);

@@ -62,7 +62,10 @@ double price(const Layer& layer, const Blocks& blocks) {
                     channels * outputs * transform * 1.7);
 }
 
-Blocks best_blocks(const Layer& layer) {
+// As for 8 images, however many there are: the tiles decide how sums are rounded, and an image's result should not
+// depend on the images beside it.
+Blocks best_blocks(Layer layer) {
+  layer.images = 8;
   Blocks best = blocks_of(layer, 16);
   double least = price(layer, best);
   for (std::int64_t side = 24; side <= 4096; side += side / 2) {

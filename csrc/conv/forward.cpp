@@ -31,8 +31,10 @@ double winograd_cost(const Geometry& g, Index m) {
 }
 
 // The side of the tiles, or 0 for another algorithm. With few channels the error of F(4 x 4) is too large a multiple of
-// the direct one's, and F(2 x 2) gains nothing (docs/conv.md).
-int winograd_tile(const Geometry& g, bool forced) {
+// the direct one's, and F(2 x 2) gains nothing (docs/conv.md). Where the algorithm was asked for, tiles are as for 8
+// images: what becomes of an image then does not depend on the others.
+int winograd_tile(Geometry g, bool forced) {
+  if (forced) g.batch = 8;
   // From some 1800 channels on the transforms of 64 tiles take 32 MB.
   const bool many = g.in_channels >= 16 && g.in_channels <= 1800;
   if (!winograd_fits(g) || (!many && !forced)) return 0;

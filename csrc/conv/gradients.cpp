@@ -1,4 +1,5 @@
 // Entry points of the gradients of convolutions, and of the transposed convolution, which is one of them.
+#include <algorithm>
 #include <utility>
 
 #include "conv/bodies.hpp"
@@ -6,6 +7,7 @@
 #include "conv/forward.hpp"
 #include "core/check.hpp"
 #include "core/scratch.hpp"
+#include "core/stride.hpp"
 #include "core/threads.hpp"
 
 namespace fastdl::conv {
@@ -68,29 +70,31 @@ void turn_filters(const Geometry& g, const Geometry& inner, const Taps (&taps)[a
 template <class T>
 void input_gradient(const Geometry& g, const T* w, const T* grad, const T* bias, T* dx) {
   const Index outputs = g.out_channels, inputs = g.in_channels, channels = g.groups * inputs;
-  const Index phases = g.stride[0] * g.stride[1] * g.stride[2];
+  // Those that there are: a stride may be far longer than the input.
+  const Index within[axes] = {std::min(g.stride[0], g.in[0]), std::min(g.stride[1], g.in[1]),
+                              std::min(g.stride[2], g.in[2])};
+  const Index phases = within[0] * within[1] * within[2];
+  const bool strided = g.stride[0] != 1 || g.stride[1] != 1 || g.stride[2] != 1;
   for (Index phase = 0; phase < phases; ++phase) {
-    const Index place[axes] = {phase / (g.stride[1] * g.stride[2]), phase / g.stride[2] % g.stride[1],
-                               phase % g.stride[2]};
+    const Index place[axes] = {phase / (within[1] * within[2]), phase / within[2] % within[1], phase % within[2]};
     Geometry inner = g;
     std::swap(inner.in_channels, inner.out_channels);
     Taps taps[axes];
     for (int a = 0; a < axes; ++a) {
       taps[a] = taps_of_phase(g, a, place[a]);
       inner.in[a] = g.out[a];
-      inner.out[a] = place[a] < g.in[a] ? (g.in[a] - place[a] + g.stride[a] - 1) / g.stride[a] : 0;
+      inner.out[a] = (g.in[a] - place[a] + g.stride[a] - 1) / g.stride[a];
       inner.kernel[a] = taps[a].count;
       inner.stride[a] = 1;
       inner.dilation[a] = taps[a].dilation;
       inner.lower[a] = taps[a].lower;
     }
-    if (inner.pixels() == 0) continue;
     if (inner.taps() == 0) {  // met by none
       for (int a = 0; a < axes; ++a) inner.kernel[a] = inner.dilation[a] = 1, inner.lower[a] = 0;
       inner.in_channels = 0;
     }
     auto algorithm = FASTDL_CONV_AUTO;
-    if (const int tile = phases == 1 ? tile_of(inner, Weights<T>{}, algorithm) : 0; tile) {
+    if (const int tile = !strided ? tile_of(inner, Weights<T>{}, algorithm) : 0; tile) {
       // Winograd's transforms read the filters as they are.
       const Images<const T> x = contiguous<const T>(grad, g.groups * outputs, inner.in);
       bool finite = true;
@@ -137,7 +141,7 @@ void compute_input(const fastdl_conv_shape* shape, const T* w, const T* grad, co
   check_data(name, "grad", grad, {g.batch, g.groups, g.out_channels, g.pixels()});
   check_data(name, "dx", dx, {g.batch, g.groups, g.in_channels, g.in_pixels()});
   if (g.batch * g.groups * g.in_channels * g.in_pixels() == 0) return;
-  input_gradient(g, w, grad, bias, dx);
+  input_gradient(g, w, core::usable_data(grad), bias, dx);
 }
 
 // Whether Winograd's algorithm takes less than the plain sum over pixels, in multiply-adds; both counts are measured
@@ -159,6 +163,10 @@ void compute_weight(const fastdl_conv_shape* shape, const T* data, const std::in
   check_data(name, "grad", grad, {g.batch, g.groups, g.out_channels, g.pixels()});
   check_data(name, "dw", dw, {g.groups, g.in_channels, g.out_channels});
   if (g.groups * g.in_channels * g.out_channels == 0) return;
+  if (g.batch * g.pixels() == 0) {
+    std::fill(dw, dw + g.groups * g.in_channels * g.out_channels * g.taps(), T(0));
+    return;
+  }
   Images<const T> x = images_of(name, g, shape->rank, data, strides);
   if (x.axis[2] == 1 && winograd_weights_fit(g)) {
     bool finite = true;

@@ -4,6 +4,7 @@
 #include "conv/activation.hpp"
 #include "conv/bodies.hpp"
 #include "conv/plane.hpp"
+#include "core/interrupt.hpp"
 #include "core/threads.hpp"
 
 namespace fastdl::conv::FASTDL_LEVEL {
@@ -99,6 +100,7 @@ class Convolution {
     const Unit* units = units_of(planes[0], vectors, count, scratch);
     const Index full = g_.out[2] % lanes == 0 ? count : 0;  // vectors that are whole, from the first on
     for (Index image = part.image; image < part.image_end; ++image) {
+      core::check_interrupt();
       const Index group = image % g_.groups, number = image / g_.groups;
       const T* from = x_.data + number * x_.batch + group * g_.in_channels * x_.channel;
       for (Index c = 0; c < g_.in_channels; ++c) planes[c].fill(from + c * x_.channel, x_.axis);

@@ -10,6 +10,7 @@
 #include "conv/signal_cost.hpp"
 #include "core/check.hpp"
 #include "core/scratch.hpp"
+#include "core/stride.hpp"
 #include "fastdl/fastdl.h"
 
 namespace fastdl::conv {
@@ -30,6 +31,7 @@ struct View {
   Sizes sizes, strides;
 
   Index count() const {
+    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;  // the others may be as large as they like
     Index product = 1;
     for (Index size : sizes) product *= size;
     return product;
@@ -153,7 +155,8 @@ View<T> view_of(const char* name, const char* label, const Array* array) {
   Index total = 1, reach = 0;
   for (std::size_t a = 0; a < view.sizes.size(); ++a) {
     Index way;
-    if (__builtin_mul_overflow(total, view.sizes[a], &total) ||
+    view.strides[a] = core::usable_stride(view.sizes[a], view.strides[a]);
+    if (__builtin_mul_overflow(total, view.sizes[a], &total) || view.strides[a] == INT64_MIN ||
         __builtin_mul_overflow(view.sizes[a] - 1, std::abs(view.strides[a]), &way) ||
         __builtin_add_overflow(reach, way, &reach) || std::max(total, reach) > INT64_MAX / 64)
       core::fail(name, std::string(label) + " within the address space", "sizes " + text_of(view.sizes));
@@ -188,8 +191,6 @@ void window(const char* name, fastdl_convolution_mode mode, const Sizes& f, cons
         size.push_back(f[a]);
         offset.push_back(std::min(f[a], h[a]) - 1);
         break;
-      default:
-        core::fail(name, "a mode", std::to_string(static_cast<int>(mode)));
     }
   }
   if (mode == FASTDL_MODE_VALID && !f_larger && !h_larger)
@@ -225,6 +226,8 @@ void compute(const char* name, const Array* f_array, const Array* h_array, bool 
   auto out = view_of<T>(name, "out", out_array);
   if (h.sizes.size() != f.sizes.size())
     core::fail(name, "h of rank " + std::to_string(f.sizes.size()) + " as f", std::to_string(h.sizes.size()));
+  if (mode < FASTDL_MODE_FULL || mode > FASTDL_MODE_CIRCULAR)
+    core::fail(name, "a mode", std::to_string(static_cast<int>(mode)));
   Sizes size, offset;
   window(name, mode, f.sizes, h.sizes, size, offset);
   if (out.sizes != size) core::fail(name, "out of shape " + text_of(size), text_of(out.sizes));

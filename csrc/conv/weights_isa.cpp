@@ -6,6 +6,7 @@
 // sizes alone, not on the threads.
 #include "conv/bodies.hpp"
 #include "conv/windows.hpp"
+#include "core/interrupt.hpp"
 #include "gemm/columns.hpp"
 
 namespace fastdl::conv::FASTDL_LEVEL {
@@ -60,6 +61,7 @@ class WeightGradient {
       const auto pixels = rows_of(group, of * part);
       const auto windows = columns_of(group, of * part);
       for (Index k = 0; k < part; k += depth) {
+        core::check_interrupt();
         const gemm::Stretch stretch{k, at_most(depth, part - k), part};
         for (Index r = 0; r < g_.out_channels; r += S::rows)
           pixels.pack_rows(r, int(at_most(S::rows, g_.out_channels - r)), k, stretch.depth, rows + r * stretch.depth);

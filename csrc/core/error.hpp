@@ -4,6 +4,7 @@
 #include <exception>
 #include <stdexcept>
 
+#include "core/interrupt.hpp"
 #include "fastdl/fastdl.h"
 
 namespace fastdl::core {
@@ -17,12 +18,18 @@ struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The host program wants the call to end.
+struct Interrupted : std::runtime_error {
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
 // Stores the message for fastdl_last_error() and gives the code of the exception in flight.
 fastdl_status status_of_current_exception() noexcept;
 
 // The body of every extern "C" function that can fail.
 template <class Function>
 fastdl_status guarded(Function&& function) noexcept {
+  begin_call();
   try {
     function();
     return FASTDL_OK;

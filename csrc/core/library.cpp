@@ -28,6 +28,9 @@ fastdl_status status_of_current_exception() noexcept {
   } catch (const NotFinite& error) {
     remember(error.what());
     return FASTDL_NOT_FINITE;
+  } catch (const Interrupted& error) {
+    remember(error.what());
+    return FASTDL_INTERRUPTED;
   } catch (const std::bad_alloc&) {
     remember("expected room for scratch buffers, got an allocation failure");
     return FASTDL_OUT_OF_MEMORY;
@@ -68,5 +71,7 @@ fastdl_status fastdl_set_num_threads(int n) {
     core::set_thread_count(n);
   });
 }
+
+void fastdl_set_interrupt_check(fastdl_interrupt_check check) { core::set_interrupt_check(check); }
 
 int fastdl_set_thread_limit(int n) { return n < 0 || n > core::most_threads ? -1 : core::set_thread_limit(n); }

@@ -18,7 +18,7 @@ int set_thread_limit(int n);               // 0: none; returns the previous limi
 // task(context, i) for every i in [0, phases*count), on up to `threads` threads; returns when all are done. A task
 // begins only when every task of the phases before its own, i / count, is done. Runs on the calling thread alone when
 // threads <= 1 or when called from within a task. The first exception of a task is thrown again here, and tasks not
-// yet begun are then skipped.
+// yet begun are then skipped. Looks before every task whether the call is to stop (interrupt.hpp).
 void run_tasks(std::int64_t phases, std::int64_t count, int threads, void (*task)(void*, std::int64_t), void* context);
 
 // function(phase, i) for every phase in turn, and every i in [0, count) of it in parallel.

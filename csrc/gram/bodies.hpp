@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/isa.hpp"
+#include "core/stride.hpp"
 #include "fastdl/fastdl.h"
 #include "gemm/consumer.hpp"
 
@@ -26,7 +27,8 @@ struct SparseRows {
 
 template <class T, class View>
 Matrix<T> matrix_of(const View& v) {
-  return {v.data, v.rows, v.cols, v.row_stride, v.col_stride};
+  return {core::usable_data(v.data), v.rows, v.cols, core::usable_stride(v.rows, v.row_stride, v.cols),
+          core::usable_stride(v.cols, v.col_stride, v.rows)};
 }
 
 using Kernel = fastdl_kernel;

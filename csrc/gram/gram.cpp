@@ -84,6 +84,7 @@ void compute(const char* name, const Kernel* kernel, const View* x, const View* 
   y = check_rows(name, x, y);
   check_kernel(name, kernel, x->cols);
   core::check_output(name, "K", k, x->rows, y->rows);
+  if (core::empty(k)) return;
   FASTDL_DISPATCH(gram(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, matrix_of<T>(*k)));
 }
 
@@ -93,7 +94,9 @@ void compute_diagonal(const Kernel* kernel, const View* x, const View* out) {
   check_rows<View>(name, x, nullptr);
   check_kernel(name, kernel, x->cols);
   core::check_output(name, "out", out, x->rows, 1);
-  FASTDL_DISPATCH(diagonal(*kernel, matrix_of<const T>(*x), out->data, out->row_stride));
+  if (core::empty(out)) return;
+  FASTDL_DISPATCH(
+      diagonal(*kernel, matrix_of<const T>(*x), out->data, core::usable_stride(out->rows, out->row_stride)));
 }
 
 template <class T, class View>
@@ -103,6 +106,7 @@ void compute_matvec(const Kernel* kernel, const View* x, const View* y, const Vi
   check_kernel(name, kernel, x->cols);
   check_right_side(name, "v", v, y->rows);
   core::check_output(name, "out", out, x->rows, v->cols);
+  if (core::empty(out)) return;
   FASTDL_DISPATCH(
       matvec(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), matrix_of<const T>(*v), matrix_of<T>(*out)));
 }
@@ -117,6 +121,7 @@ void compute_softmax(const View* q, const View* k, const View* v, double scale, 
   check_number(name, "scale", scale, std::isfinite(scale), "to be finite");
   check_right_side(name, "V", v, k->rows);
   core::check_output(name, "out", out, q->rows, v->cols);
+  if (core::empty(out)) return;
   FASTDL_DISPATCH(
       softmax(matrix_of<const T>(*q), matrix_of<const T>(*k), matrix_of<const T>(*v), scale, matrix_of<T>(*out)));
 }
@@ -128,6 +133,7 @@ void compute_distance(const Kernel* kernel, const View* x, const View* y, const 
   y = check_rows(name, x, y);
   check_kernel(name, kernel, x->cols);
   core::check_output(name, "out", out, x->rows, y->rows);
+  if (core::empty(out)) return;
   FASTDL_DISPATCH(distance(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, matrix_of<T>(*out)));
 }
 
@@ -142,12 +148,13 @@ void compute_invariant(const Kernel* kernel, const View* x, const View* y, const
   const std::int64_t d = x->cols;
   if (order < 0) core::fail(name, "order >= 0", std::to_string(order));
   std::int64_t entries;
-  if (__builtin_mul_overflow(order, d, &entries))
+  if (__builtin_mul_overflow(order, d, &entries) || entries > INT64_MAX / 8)
     core::fail(name, "permutations within the address space", std::to_string(order) + " of " + std::to_string(d));
   if (entries > 0 && !permutations) core::fail(name, "permutations", "NULL");
   for (std::int64_t i = 0; i < entries; ++i)
     if (permutations[i] < 0 || permutations[i] >= d)
       core::fail(name, "permutations of 0 to " + std::to_string(d - 1), std::to_string(permutations[i]));
+  if (core::empty(k)) return;
   FASTDL_DISPATCH(invariant(*kernel, matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, permutations, order,
                             group, matrix_of<T>(*k)));
 }
@@ -158,11 +165,15 @@ void check_sparse(const char* name, const std::string& label, const Sparse* s) {
   if (s->rows < 0 || s->cols < 0)
     core::fail(name, label + " with extents >= 0", std::to_string(s->rows) + " x " + std::to_string(s->cols));
   if (!s->offsets) core::fail(name, label + " with offsets", "a null pointer");
+  constexpr std::int64_t most = INT64_MAX / 8;  // numbers of 8 bytes in the address space
+  if (s->rows >= most) core::fail(name, label + " within the address space", std::to_string(s->rows) + " rows");
   if (s->offsets[0] != 0) core::fail(name, label + " with offsets from 0", std::to_string(s->offsets[0]));
   for (std::int64_t i = 0; i < s->rows; ++i)
     if (s->offsets[i + 1] < s->offsets[i])
       core::fail(name, label + " with ascending offsets",
                  std::to_string(s->offsets[i + 1]) + " after " + std::to_string(s->offsets[i]));
+  if (s->offsets[s->rows] > most)
+    core::fail(name, label + " within the address space", std::to_string(s->offsets[s->rows]) + " entries");
   if (s->offsets[s->rows] > 0 && (!s->indices || !s->values))
     core::fail(name, label + " with indices and values", "a null pointer");
   for (std::int64_t i = 0; i < s->rows; ++i)
@@ -211,6 +222,10 @@ void compute_vjp(const Kernel* kernel, const View* x, const View* y, const View*
   if (grad->cols != others->rows)
     core::fail(name, "grad with " + std::to_string(others->rows) + " columns", std::to_string(grad->cols));
   check_gradients(name, x, y, dx, dy);
+  if (core::empty(dx) && (!y || core::empty(dy)) && core::empty(grad)) {
+    if (gamma) *gamma = 0;
+    return;
+  }
   const Matrix<const T> y_view = matrix_of<const T>(*others);
   const Matrix<T> dy_view = matrix_of<T>(y ? *dy : *dx);
   double by_gamma;
@@ -231,6 +246,10 @@ void compute_matvec_vjp(const Kernel* kernel, const View* x, const View* y, cons
     core::fail(name, "grad with " + std::to_string(v->cols) + " columns as v has", std::to_string(grad->cols));
   check_gradients(name, x, y, dx, dy);
   core::check_output(name, "dv", dv, v->rows, v->cols);
+  if (core::empty(dx) && (!y || core::empty(dy)) && core::empty(dv) && core::empty(grad)) {
+    if (gamma) *gamma = 0;
+    return;
+  }
   const Matrix<const T> y_view = matrix_of<const T>(*others);
   const Matrix<T> dy_view = matrix_of<T>(y ? *dy : *dx);
   double by_gamma;

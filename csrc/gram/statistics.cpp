@@ -64,6 +64,7 @@ void compute_empirical_ntk(const View* x, const View* y, const View* k) {
   if (x->cols != y->cols)
     core::fail(name, "J2 with " + std::to_string(x->cols) + " columns as J1 has", std::to_string(y->cols));
   core::check_output(name, "K", k, x->rows, y->rows);
+  if (core::empty(k)) return;
   FASTDL_DISPATCH(empirical_ntk(matrix_of<const T>(*x), matrix_of<const T>(*y), symmetric, matrix_of<T>(*k)));
 }
 

@@ -5,6 +5,7 @@
 #include "conv/checks.hpp"
 #include "core/check.hpp"
 #include "core/scratch.hpp"
+#include "core/stride.hpp"
 #include "core/threads.hpp"
 #include "group/bodies.hpp"
 
@@ -30,6 +31,7 @@ FASTDL_PLAIN(double, f64)
 void pass_on(fastdl_status status) {
   if (status == FASTDL_OUT_OF_MEMORY) throw std::bad_alloc();
   if (status == FASTDL_INVALID_ARGUMENT) throw core::InvalidArgument(fastdl_last_error());
+  if (status == FASTDL_INTERRUPTED) throw core::Interrupted();
   if (status != FASTDL_OK) throw std::runtime_error(fastdl_last_error());
 }
 
@@ -79,7 +81,8 @@ void check_algorithm(const char* name, fastdl_group_algorithm algorithm) {
 template <class T>
 Maps<const T> maps_of(const char* name, const Layer& layer, const T* x, const std::int64_t* strides) {
   const Index planes = layer.in_channels * layer.planes(), pixels = layer.in[0] * layer.in[1];
-  if (!strides) return {x, planes * pixels, pixels, layer.in[1], 1};
+  x = core::usable_data(x);
+  if (!strides || layer.batch * planes * pixels == 0) return {x, planes * pixels, pixels, layer.in[1], 1};
   const Index extents[] = {layer.batch, planes, layer.in[0], layer.in[1]};
   Index reach = 0;
   for (int a = 0; a < 4; ++a) {
@@ -91,7 +94,8 @@ Maps<const T> maps_of(const char* name, const Layer& layer, const T* x, const st
       core::fail(name, "x within the address space",
                  std::to_string(extents[a]) + " elements with a stride of " + std::to_string(strides[a]));
   }
-  return {x, strides[0], strides[1], strides[2], layer.in[1] == 1 ? 1 : strides[3]};
+  const auto stride = [&](int a) { return core::usable_stride(extents[a], strides[a]); };
+  return {x, stride(0), stride(1), stride(2), layer.in[1] == 1 ? 1 : strides[3]};
 }
 
 // to[o,s,i,t] = A_s w[o,i,s^-1 t], or A_s w[o,i]: filters of the plain convolution.
@@ -336,6 +340,7 @@ void compute_expanded(fastdl_planar_group group, int lift, Index outputs, Index 
   const Layer layer = layer_of(name, &shape);
   check_data(name, "w", w, {inputs, outputs});
   check_data(name, "out", out, {inputs, outputs});
+  if (inputs == 0 || outputs == 0) return;
   expand(layer, w, out);
 }
 

@@ -4,6 +4,7 @@
 // the pixels of all images, rows the output channels, columns the orbits of all input channels. As for the plain
 // convolution (conv/weights_isa.cpp) the blocks of pixels are taken in parts, each by one task with sums of its own,
 // which are added in order; the parts depend on the layer alone.
+#include "core/interrupt.hpp"
 #include "gemm/columns.hpp"
 #include "group/bodies.hpp"
 #include "group/panels.hpp"
@@ -42,9 +43,11 @@ class OrbitWeights {
     const Index* offsets = strips.offsets(scratch);
     T* sums = scratch.array<T>(parts, numbers);
     core::parallel_for(parts, threads, [&](Index part) {
-      for (Index i = part * each; i < at_most((part + 1) * each, all); ++i)
+      for (Index i = part * each; i < at_most((part + 1) * each, all); ++i) {
+        core::check_interrupt();
         add_block(i / blocks.count(), blocks.at(i % blocks.count()), round_up(blocks.pixels(), lanes), strips, offsets,
                   i == part * each, sums + part * numbers);
+      }
     });
     const Index used = divide_up(all, each);
     core::parallel_for(layer_.out_channels, threads, [&](Index o) { finish(o, sums, used, numbers); });

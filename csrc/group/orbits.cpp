@@ -61,6 +61,8 @@ void compute_signature(const T* x, Index samples, const T* templates, Index coun
   if (!wanted) core::fail(name, "measures", "NULL");
   check_counts(name, "extents", {samples, count, d, order, wanted->cuts, wanted->moments});
   if (d > INT32_MAX) core::fail(name, "fewer than 2^31 features", std::to_string(d));
+  check_size(name, "thresholds", {wanted->cuts});
+  check_size(name, "powers", {wanted->moments});
   check_size(name, "x", {samples, d});
   check_size(name, "templates", {count, d});
   check_size(name, "permutations", {order, d});
@@ -78,6 +80,7 @@ void compute_signature(const T* x, Index samples, const T* templates, Index coun
   check_places(name, "permutations", permutations, order * d, d);
   for (Index i = 0; i < wanted->moments; ++i)
     if (wanted->powers[i] < 0) core::fail(name, "powers of at least 0", std::to_string(wanted->powers[i]));
+  if (samples == 0 || count == 0 || wanted->cuts + wanted->moments == 0) return;
   const Products<T> products{x, templates, samples, count, d, order, permutations};
   const Measures measures{wanted->thresholds, wanted->cuts, wanted->powers, wanted->moments,
                           static_cast<Nonlinearity>(wanted->nonlinearity)};

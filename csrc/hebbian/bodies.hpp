@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/isa.hpp"
+#include "core/stride.hpp"
 #include "fastdl/fastdl.h"
 
 namespace fastdl::hebbian {
@@ -16,7 +17,8 @@ struct Matrix {
 
 template <class T, class View>
 Matrix<T> matrix_of(const View& v) {
-  return {v.data, v.rows, v.cols, v.row_stride, v.col_stride};
+  return {core::usable_data(v.data), v.rows, v.cols, core::usable_stride(v.rows, v.row_stride, v.cols),
+          core::usable_stride(v.cols, v.col_stride, v.rows)};
 }
 
 using Rule = fastdl_hebbian_rule;

@@ -2,6 +2,7 @@
 // anew for the two units that learn from a sample.
 #pragma once
 
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "hebbian/coefficients.hpp"
 
@@ -28,6 +29,7 @@ class Competition {
   // The first sample after which not all is finite, or all_finite.
   Index run() {
     for (Index t = 0; t < x_.rows && units_ > 0; ++t) {
+      core::check_interrupt(t, units_ * length_);
       pack_piece(x_, t, {0, length_}, sample_);
       T sum = 0;
       for (Index i = 0; i < units_; ++i) {

@@ -45,8 +45,17 @@ void check_learning(const char* name, const char* label, const View* w, const Vi
 template <class T>
 void check_steps(const char* name, std::int64_t samples, const T* lr, std::int64_t stride) {
   if (samples > 0 && !lr) core::fail(name, "lr to be given", "NULL");
+  if (core::beyond_addresses(samples, stride, 1, 0, sizeof(T)))
+    core::fail(name, "lr within the address space",
+               std::to_string(samples) + " steps with a stride of " + std::to_string(stride));
   for (std::int64_t t = 0; t < samples; ++t)
     if (!std::isfinite(lr[t * stride])) core::fail(name, "lr to be finite", std::to_string(lr[t * stride]));
+}
+
+// Samples are numbered from the first one of all on.
+void check_count(const char* name, std::int64_t count, std::int64_t samples) {
+  if (count < 0 || count >= INT64_MAX - samples)
+    core::fail(name, "count of at least 0 and, with the samples, below 2^63 - 1", std::to_string(count));
 }
 
 void check_finite(const char* name, std::int64_t diverged) {
@@ -96,8 +105,9 @@ template <class T, class View>
 void compute_ccipca(const View* v, const View* x, std::int64_t count, double amnesic, const View* out) {
   constexpr const char* name = "hebbian.ccipca";
   check_learning(name, "V", v, x, out);
-  if (count < 0) core::fail(name, "count of at least 0", std::to_string(count));
+  check_count(name, count, x->rows);
   if (!(amnesic >= 0) || !std::isfinite(amnesic)) core::fail(name, "amnesic of at least 0", std::to_string(amnesic));
+  if (core::empty(out)) return;
   std::int64_t diverged = all_finite;
   FASTDL_DISPATCH(ccipca(matrix_of<const T>(*v), matrix_of<const T>(*x), count, amnesic, matrix_of<T>(*out), diverged));
   check_finite(name, diverged);
@@ -108,8 +118,9 @@ void compute_center(const View* x, const double* mean, std::int64_t count, doubl
   constexpr const char* name = "hebbian.center";
   core::check_matrix(name, "X", x);
   core::check_output(name, "out", out, x->rows, x->cols);
-  if (count < 0) core::fail(name, "count of at least 0", std::to_string(count));
+  check_count(name, count, x->rows);
   if (x->cols > 0 && (!mean || !after)) core::fail(name, "mean and after", "a null pointer");
+  if (x->cols == 0) return;
   FASTDL_DISPATCH(center(matrix_of<const T>(*x), mean, count, after, matrix_of<T>(*out)));
 }
 

@@ -1,6 +1,7 @@
 // Foldiak's rule, compiled once per instruction-set level: units that excite by Hebb's rule, and inhibit each other by
 // its opposite. A sample after the other: the activities settle in `steps` products with the weights between units,
 // which is where the time goes. All in double: an activity near one half decides as it does in the formula.
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "hebbian/strips.hpp"
 #include "simd/math.hpp"
@@ -47,6 +48,7 @@ class Inhibition {
   Index run(const Matrix<const T>& x, Steps<T> lr) {
     for (Index j = 0; j < weights_.stride; ++j) sample_[j] = 0;
     for (Index t = 0; t < x.rows; ++t) {
+      core::check_interrupt(t, units_ * (features_ + units_ * how_.steps));
       F sum = 0;
       for (Index j = 0; j < features_; ++j) {
         sample_[j] = F(x.data[t * x.row_stride + j * x.col_stride]);

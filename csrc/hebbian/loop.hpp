@@ -2,6 +2,7 @@
 // with the next sample on the way (subspace: two passes). For few weights, where blocks do not pay.
 #pragma once
 
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "hebbian/coefficients.hpp"
 
@@ -55,6 +56,7 @@ class Loop {
     Sample<T> sample = row(0);
     for (Index i = 0; i < units_; ++i) activity_[i] = dot(weights_ + i * length_, sample);
     for (Index t = 0; t < x_.rows; ++t) {
+      core::check_interrupt(t, units_ * length_);
       const Sample<T> next = t + 1 < x_.rows ? row(t + 1) : sample;
       learn(lr_[t], sample, next);
       if (careful && !finite()) return t;

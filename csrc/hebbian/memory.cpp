@@ -15,6 +15,7 @@ void compute_weights(const View* p, bool zero_diagonal, const View* w) {
   constexpr const char* name = "hebbian.hopfield_weights";
   core::check_matrix(name, "P", p);
   core::check_output(name, "W", w, p->cols, p->cols);
+  if (core::empty(w)) return;
   FASTDL_DISPATCH(weights(matrix_of<const T>(*p), zero_diagonal, matrix_of<T>(*w)));
 }
 
@@ -44,8 +45,8 @@ void compute_energy(const View* w, const View* s, const View* b, const View* out
   core::check_matrix(name, "S", s);
   check_states(name, w, s);
   core::check_output(name, "out", out, s->rows, 1);
-  FASTDL_DISPATCH(
-      energy(matrix_of<const T>(*w), matrix_of<const T>(*s), thresholds, static_cast<T*>(out->data), out->row_stride));
+  FASTDL_DISPATCH(energy(matrix_of<const T>(*w), matrix_of<const T>(*s), thresholds, static_cast<T*>(out->data),
+                         core::usable_stride(out->rows, out->row_stride)));
 }
 
 // What every recall takes. `limit`: the number of units.
@@ -54,7 +55,7 @@ void check_sweeps(const char* name, bool together, std::int64_t max_sweeps, cons
   if (max_sweeps < 0) core::fail(name, "max_sweeps of at least 0", std::to_string(max_sweeps));
   if (together) return;
   std::int64_t count;
-  if (sweeps < 1 || units < 0 || __builtin_mul_overflow(sweeps, units, &count))
+  if (sweeps < 1 || units < 0 || __builtin_mul_overflow(sweeps, units, &count) || count > INT64_MAX / 8)
     core::fail(name, "orders for one sweep or more", std::to_string(sweeps) + " of " + std::to_string(units));
   if (count > 0 && !orders) core::fail(name, "orders", "NULL");
   for (std::int64_t i = 0; i < count; ++i)
@@ -88,7 +89,9 @@ void compute_recall(const View* w, const View* b, bool together, std::int64_t ma
   check_states(name, w, s);
   core::check_output(name, "S", s, s->rows, s->cols);
   check_sweeps(name, together, max_sweeps, orders, sweeps, units, w->rows);
+  if (core::empty(s)) return;
   check_spins<T>(name, s);
+  if (!together && units == 0) return;  // however often none is asked
   FASTDL_DISPATCH(
       recall(matrix_of<const T>(*w), thresholds, together, max_sweeps, orders, sweeps, units, matrix_of<T>(*s)));
 }
@@ -110,7 +113,7 @@ void compute_dense_energy(const View* p, const View* s, double degree, const Vie
   check_dense(name, p, s, degree);
   core::check_output(name, "out", out, s->rows, 1);
   FASTDL_DISPATCH(dense_energy(matrix_of<const T>(*p), degree, matrix_of<const T>(*s), static_cast<T*>(out->data),
-                               out->row_stride));
+                               core::usable_stride(out->rows, out->row_stride)));
 }
 
 template <class T, class View>
@@ -120,7 +123,9 @@ void compute_dense(const View* p, double degree, bool together, std::int64_t max
   check_dense(name, p, s, degree);
   core::check_output(name, "S", s, s->rows, s->cols);
   check_sweeps(name, together, max_sweeps, orders, sweeps, units, p->cols);
+  if (core::empty(s)) return;
   check_spins<T>(name, s);
+  if (!together && units == 0) return;  // however often none is asked
   FASTDL_DISPATCH(
       dense_recall(matrix_of<const T>(*p), degree, together, max_sweeps, orders, sweeps, units, matrix_of<T>(*s)));
 }
@@ -130,6 +135,7 @@ void compute_crosstalk(const View* p, const View* out) {
   constexpr const char* name = "hebbian.crosstalk";
   core::check_matrix(name, "P", p);
   core::check_output(name, "out", out, p->rows, p->cols);
+  if (core::empty(out)) return;
   FASTDL_DISPATCH(crosstalk(matrix_of<const T>(*p), matrix_of<T>(*out)));
 }
 

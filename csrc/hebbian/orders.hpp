@@ -1,6 +1,7 @@
 // In which order the units of a memory are asked, sweep after sweep, and when there is nothing left to ask.
 #pragma once
 
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "hebbian/strips.hpp"
 
@@ -33,8 +34,10 @@ struct Orders {
   // sweep(its order), which tells whether a unit turned over, until none can any more
   template <class Sweep>
   void run(Index max_sweeps, const Sweep& sweep) const {
-    for (Index number = 0, quiet = 0; number < max_sweeps && quiet < patience; ++number)
+    for (Index number = 0, quiet = 0; number < max_sweeps && quiet < patience; ++number) {
+      core::check_interrupt();
       quiet = sweep(sweeps > 0 ? data + number % sweeps * asked : nullptr) ? 0 : quiet + 1;
+    }
   }
 };
 

@@ -67,23 +67,20 @@ struct Backward {
   }
 
   // What a gathered spectrum and the gradient for the average of the images themselves come to, sample by sample.
-  void finish(T* x_back, bool with_average, T* samples) const {
+  void finish(T* x_back, T* samples) const {
     const Level<T>& level = plan.level[0];
     const Index columns = plan.width_of_image;
     rows_back(level, x_back, work);
-    if (with_average) {
-      read(0);
-      spread_across(level, result, work);
-    }
+    read(0);
+    spread_across(level, result, work);
     core::Scratch scratch;
     T* column = scratch.array<T>(level.ny, lanes<T>);
     for (Index i = 0; i < plan.samples(); ++i) store(samples + i * lanes<T>, Vec<T>{});
     for (Index x = 0; x < level.nx; ++x) {
       real_column(level, x_back, x, column, work);
-      if (with_average) spread_down(level, x, work);
+      spread_down(level, x, work);
       for (Index y = 0; y < level.ny; ++y) {
-        Vec<T> value = load(column + y * lanes<T>);
-        if (with_average) value = value + load(work.moduli + y * lanes<T>);
+        const Vec<T> value = load(column + y * lanes<T>) + load(work.moduli + y * lanes<T>);
         T* at = samples + (plan.place_y[y] * columns + plan.place_x[x]) * lanes<T>;
         store(at, load(at) + value);
       }
@@ -91,60 +88,100 @@ struct Backward {
   }
 };
 
-// The gradient of paths that begin in the groups from `group` to `group_end - 1`, for a lane-full of images.
+// A lane-full of images, and what goes back to their spectrum from paths that begin in some groups.
 template <class T>
-void groups_backward(const Plan<T>& plan, const T* x, const T* grad, Index first, int count, Index group,
-                     Index group_end, T* samples) {
-  core::Scratch scratch;
-  const Work<T> work(scratch, plan);
-  T* x_hat = new_spectrum(scratch, plan.level[0]);
-  T* x_back = new_spectrum(scratch, plan.level[0]);
-  T* u_hat = new_spectrum(scratch, plan.level[0]);
-  T* u_back = new_spectrum(scratch, plan.level[0]);
-  T* grid = new_grid(scratch, plan.level[0]);
-  T* grid_2 = new_grid(scratch, plan.level[0]);
-  T* result = scratch.array<T>(plan.outputs(), lanes<T>);
-  const T* images[lanes<T>];
-  for (int l = 0; l < lanes<T>; ++l) images[l] = l < count ? x + (first + l) * plan.samples() : nullptr;
-  image_spectrum(plan, images, x_hat, work);
-  clear_spectrum(plan.level[0], x_back);
-  const Backward<T> backward{plan, grad, first, count, work, grid, grid_2, u_hat, u_back, result};
-  for (Index g = group; g < group_end; ++g)
-    for (Index m = 0; m < plan.group[g].members; ++m) backward.member(plan.group[g], m, x_hat, x_back);
-  backward.finish(x_back, group == 0, samples);
+class Images {
+ public:
+  Images(const Plan<T>& plan, const T* grad, Index first, int count)
+      : plan_(plan),
+        work_(scratch_, plan),
+        x_hat_(new_spectrum(scratch_, plan.level[0])),
+        backward_{plan,
+                  grad,
+                  first,
+                  count,
+                  work_,
+                  new_grid(scratch_, plan.level[0]),
+                  new_grid(scratch_, plan.level[0]),
+                  new_spectrum(scratch_, plan.level[0]),
+                  new_spectrum(scratch_, plan.level[0]),
+                  scratch_.array<T>(plan.outputs(), lanes<T>)} {}
+
+  // Of the images x, once before any group.
+  void transform(const T* x) const {
+    const T* images[lanes<T>];
+    for (int l = 0; l < lanes<T>; ++l)
+      images[l] = l < backward_.count ? x + (backward_.first + l) * plan_.samples() : nullptr;
+    image_spectrum(plan_, images, x_hat_, work_);
+  }
+
+  void group(Index g, T* x_back) const {
+    clear_spectrum(plan_.level[0], x_back);
+    for (Index m = 0; m < plan_.group[g].members; ++m) backward_.member(plan_.group[g], m, x_hat_, x_back);
+  }
+
+  void finish(T* x_back, T* dx) const {
+    core::Scratch scratch;
+    T* samples = scratch.array<T>(plan_.samples(), lanes<T>);
+    backward_.finish(x_back, samples);
+    T* to[lanes<T>];
+    for (int l = 0; l < lanes<T>; ++l)
+      to[l] = l < backward_.count ? dx + (backward_.first + l) * plan_.samples() : nullptr;
+    scatter(samples, plan_.samples(), to);
+  }
+
+ private:
+  const Plan<T>& plan_;
+  core::Scratch scratch_;
+  Work<T> work_;
+  T* x_hat_;
+  Backward<T> backward_;
+};
+
+// sum += more, two spectra of images
+template <class T>
+void add_spectrum(const Level<T>& level, const T* more, T* sum) {
+  for (Index i = 0; i < level.half * level.pitch * width<T>; i += lanes<T>)
+    store(sum + i, load(sum + i) + load(more + i));
 }
 
+// Sums are by groups and then over groups in their order, so that an image's gradient does not depend on how many there
+// are: many are shared out by lane-fulls, a few also by groups.
 template <class T>
 void backward_of(const Plan<T>& plan, const T* x, const T* grad, Index batch, T* dx) {
   constexpr Index w = lanes<T>;
-  const Index blocks = (batch + w - 1) / w;
-  // A few images are shared out by groups, whose gradients are then added up in their order.
-  const Index parts = many_images<T>(batch) || plan.groups == 0 ? 1 : plan.groups;
-  core::Scratch scratch;
-  T* all = parts > 1 ? scratch.array<T>(blocks * parts, plan.samples(), w) : nullptr;
+  const Level<T>& level = plan.level[0];
+  const Index blocks = (batch + w - 1) / w, groups = plan.groups;
   const auto images_of = [&](Index block) { return int(batch - block * w < w ? batch - block * w : w); };
-  const auto put = [&](Index block, const T* samples) {
-    T* to[w];
-    for (Index l = 0; l < w; ++l) to[l] = l < images_of(block) ? dx + (block * w + l) * plan.samples() : nullptr;
-    scatter(samples, plan.samples(), to);
-  };
-  core::parallel_for(blocks * parts, threads_for(plan, batch), [&](Index task) {
-    const Index block = task / parts, part = task % parts;
-    core::Scratch local;
-    T* samples = parts > 1 ? all + task * plan.samples() * w : local.array<T>(plan.samples(), w);
-    groups_backward(plan, x, grad, block * w, images_of(block), parts > 1 ? part : 0,
-                    parts > 1 ? part + 1 : plan.groups, samples);
-    if (parts == 1) put(block, samples);
-  });
-  if (parts == 1) return;
-  for (Index block = 0; block < blocks; ++block) {
-    T* sum = all + block * parts * plan.samples() * w;
-    for (Index part = 1; part < parts; ++part) {
-      const T* more = sum + part * plan.samples() * w;
-      for (Index i = 0; i < plan.samples() * w; i += w) store(sum + i, load(sum + i) + load(more + i));
-    }
-    put(block, sum);
+  if (many_images<T>(batch) || groups < 2) {
+    core::parallel_for(blocks, threads_for(plan, batch), [&](Index block) {
+      core::Scratch scratch;
+      T *x_back = new_spectrum(scratch, level), *of_group = new_spectrum(scratch, level);
+      const Images<T> images(plan, grad, block * w, images_of(block));
+      images.transform(x);
+      if (groups == 0) clear_spectrum(level, x_back);
+      for (Index g = 0; g < groups; ++g) {
+        images.group(g, g == 0 ? x_back : of_group);
+        if (g > 0) add_spectrum(level, of_group, x_back);
+      }
+      images.finish(x_back, dx);
+    });
+    return;
   }
+  core::Scratch scratch;
+  const Index size = level.half * level.pitch * width<T>;
+  T* all = scratch.array<T>(blocks * groups, size);
+  core::parallel_for(blocks * groups, threads_for(plan, batch), [&](Index task) {
+    const Index block = task / groups;
+    const Images<T> images(plan, grad, block * w, images_of(block));
+    images.transform(x);
+    images.group(task % groups, all + task * size);
+  });
+  core::parallel_for(blocks, threads_for(plan, batch), [&](Index block) {
+    T* x_back = all + block * groups * size;
+    for (Index g = 1; g < groups; ++g) add_spectrum(level, x_back + g * size, x_back);
+    Images<T>(plan, grad, block * w, images_of(block)).finish(x_back, dx);
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // stand for two.
 #pragma once
 
+#include "core/interrupt.hpp"
 #include "scattering/paths.hpp"
 
 namespace fastdl::scattering {
@@ -99,6 +100,7 @@ void real_column(const Level<T>& level, const T* spectrum, Index x, T* to, const
 template <class T>
 void step_back(const Level<T>& level, const Fold<T>& fold, const T* spectrum, const T* result, T* grid, T* back,
                const Work<T>& work) {
+  core::check_interrupt();
   spread_across(level, result, work);
   fold_rows(level, OneFilter<T>{fold, spectrum}, grid, work);
   for (Index x = 0; x < level.nx; ++x) {

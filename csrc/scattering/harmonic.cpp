@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "conv/checks.hpp"
 #include "core/check.hpp"
 #include "core/isa.hpp"
 #include "scattering/bodies.hpp"
@@ -33,8 +34,11 @@ Harmonic<T> checked(const char* name, const fastdl_harmonic_shape* shape, const 
   for (Index degree = 0; degree < shape->degrees; ++degree) {
     expect(shape->harmonics[degree] > 0, "harmonics of every degree", shape->harmonics[degree]);
     if (!filters[degree]) core::fail(name, "filters of every degree", "NULL");
+    conv::check_size(name, "filters", {shape->scales, shape->harmonics[degree], voxels, 2});
   }
   expect(batch >= 0, "a batch of at least 0", batch);
+  conv::check_size(name, "volumes", {batch, voxels});
+  conv::check_size(name, "results", {batch, shape->scales * shape->scales, shape->degrees, shape->powers});
   if (batch > 0 && (!x || !out)) core::fail(name, "arrays with data", "a null pointer");
   return {*shape, filters};
 }

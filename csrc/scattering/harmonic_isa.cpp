@@ -1,5 +1,6 @@
 // Solid harmonic scattering of volumes, compiled once per instruction-set level. A task is a volume with a degree and a
 // first scale; its convolutions are computed one after the other, and only sums of their squares are kept.
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
 #include "scattering/bodies.hpp"
@@ -40,6 +41,7 @@ struct Volume {
     const T factor = T(1.0 / double(box.voxels()));
     const Index harmonics = h.shape.harmonics[degree];
     for (Index m = 0; m < harmonics; ++m) {
+      core::check_interrupt();
       const bool first = m == 0, last = m == harmonics - 1;
       filtered_rows(box, spectrum, filter(degree, scale, m), grid, scratch, [&](Index before, const T* row, int) {
         for (Index x = 0; x < box.nx; ++x) {
@@ -106,6 +108,7 @@ struct Volume {
     constexpr int w = lanes<T>;
     const T factor = T(1.0 / double(box.voxels()));
     for (Index m = 0; m < h.shape.harmonics[degree]; ++m) {
+      core::check_interrupt();
       const T* psi = filter(degree, scale, m);
       filtered_rows(box, spectrum, psi, grid, scratch, [&](Index before, const T* row, int) {
         for (Index x = 0; x < box.nx; ++x) {

@@ -5,6 +5,7 @@
 // real transform forward. A grid of 48 x 48 complex elements is 150 KB in vectors of 32 bytes, and stays in L2.
 #pragma once
 
+#include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "fft/real.hpp"
 #include "scattering/averages.hpp"
@@ -251,6 +252,7 @@ void row_spectra(const Level<T>& level, T* spectrum, const Work<T>& work) {
 // A path's step: work.result gets the averages of the moduli, `spectrum`, if wanted, their transform.
 template <class T, class Filter>
 void step(const Level<T>& level, const Filter& filter, T* grid, T* spectrum, const Work<T>& work) {
+  core::check_interrupt();
   fold_rows(level, filter, grid, work);
   for (Index x = 0; x < level.nx; ++x) {
     finish_column(level, grid, x, work);

@@ -59,16 +59,20 @@ Averages<T> PlanTables<T>::averages_of(const fastdl_scattering_axis& axis) {
 template <class T>
 Fold<T> PlanTables<T>::fold_of(const double* const* psi, Index filters, const Level<T>& from, const Level<T>& to) {
   const Index size = from.ny * from.nx;
-  double largest = 0;
-  for (Index f = 0; f < filters; ++f)
+  const double scale = 1.0 / double(size);
+  std::vector<double> least;  // of each filter: what is left out of it alone is 0 in the company of others, to the bit
+  for (Index f = 0; f < filters; ++f) {
+    double largest = 0;
     for (Index i = 0; i < size; ++i) largest = std::max(largest, std::abs(psi[f][i]));
-  const double least = negligible<T> * largest, scale = 1.0 / double(size);
+    least.push_back(negligible<T> * largest);
+  }
+  const auto counts = [&](Index f, Index source) { return std::abs(psi[f][source]) > least[std::size_t(f)]; };
   std::vector<std::int32_t> begin, middle, offset;
   std::vector<T> coef;
   std::vector<std::pair<std::int32_t, Index>> mirrored;
   const auto add = [&](std::int32_t at, Index source) {
     offset.push_back(at);
-    for (Index f = 0; f < filters; ++f) coef.push_back(T(psi[f][source] * scale));
+    for (Index f = 0; f < filters; ++f) coef.push_back(counts(f, source) ? T(psi[f][source] * scale) : T(0));
   };
   for (Index y = 0; y < to.ny; ++y)
     for (Index x = 0; x < to.nx; ++x) {
@@ -78,7 +82,7 @@ Fold<T> PlanTables<T>::fold_of(const double* const* psi, Index filters, const Le
         for (Index kx = x; kx < from.nx; kx += to.nx) {
           const Index source = ky * from.nx + kx;
           bool any = false;
-          for (Index f = 0; f < filters; ++f) any = any || std::abs(psi[f][source]) > least;
+          for (Index f = 0; f < filters; ++f) any = any || counts(f, source);
           if (!any) continue;
           if (ky < from.half)
             add(std::int32_t(ky * from.pitch + kx), source);

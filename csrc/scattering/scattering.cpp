@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "conv/checks.hpp"
 #include "core/check.hpp"
 #include "core/isa.hpp"
 #include "scattering/bodies.hpp"
@@ -59,6 +60,8 @@ void check_tree(const char* name, const fastdl_scattering_tree* tree) {
            "as many averages as on level 0",
            std::to_string(level.down.count) + " x " + std::to_string(level.across.count));
   }
+  conv::check_size(name, "images", {tree->height, tree->width});
+  conv::check_size(name, "results", {tree->channels, finest.down.count, finest.across.count});
   expect(name, tree->width <= finest.across.size, "images no wider than level 0", std::to_string(tree->width));
   check_places(name, tree->place_y, finest.down.size, tree->height);
   check_places(name, tree->place_x, finest.across.size, tree->width);
@@ -97,18 +100,21 @@ void make(const fastdl_scattering_tree* tree, Handle** plan) {
   *plan = new Handle{decltype(Handle::tables)(*tree)};
 }
 
+// With the arrays of images and of results.
 template <class T>
-void check_call(const char* name, Index batch, const T* x, const T* out) {
+void check_call(const char* name, const Plan<T>& plan, Index batch, const T* x, const T* out) {
   expect(name, batch >= 0, "a batch of at least 0", std::to_string(batch));
   if (batch > 0) expect(name, x && out, "arrays with data", "a null pointer");
+  conv::check_size(name, "images", {batch, plan.samples()});
+  conv::check_size(name, "results", {batch, plan.channels, plan.outputs()});
 }
 
 template <class T, class Handle>
 void run_forward(const Handle* handle, const T* x, Index batch, T* out) {
   constexpr const char* name = "scattering.forward";
   expect(name, handle != nullptr, "a plan", "NULL");
-  check_call(name, batch, x, static_cast<const T*>(out));
   const Plan<T>& plan = handle->tables.plan();
+  check_call(name, plan, batch, x, static_cast<const T*>(out));
   FASTDL_DISPATCH(forward(plan, x, batch, out));
 }
 
@@ -116,9 +122,9 @@ template <class T, class Handle>
 void run_backward(const Handle* handle, const T* x, const T* grad, Index batch, T* dx) {
   constexpr const char* name = "scattering.vjp";
   expect(name, handle != nullptr, "a plan", "NULL");
-  check_call(name, batch, x, static_cast<const T*>(dx));
-  expect(name, batch == 0 || grad, "a gradient", "NULL");
   const Plan<T>& plan = handle->tables.plan();
+  check_call(name, plan, batch, x, static_cast<const T*>(dx));
+  expect(name, batch == 0 || grad, "a gradient", "NULL");
   FASTDL_DISPATCH(backward(plan, x, grad, batch, dx));
 }
 

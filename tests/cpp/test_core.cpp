@@ -1,11 +1,13 @@
 // Thread pool, scratch buffers and the C interface's refusals.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "check.hpp"
+#include "core/error.hpp"
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
 #include "fastdl/gram.hpp"
@@ -112,6 +114,28 @@ void test_fork() {
 #endif
 }
 
+// A check that says no the first time and yes from then on ends a call of any length, on all its threads.
+void test_interrupt() {
+  static std::atomic<int> asked{0};
+  for (int threads : {1, 4}) {
+    asked = 0;
+    std::atomic<int> begun{0};
+    fastdl_set_interrupt_check([] { return ++asked > 1 ? 1 : 0; });
+    const fastdl_status status = core::guarded([&] {
+      core::parallel_phases(1000, 100, threads, [&](std::int64_t, std::int64_t) {
+        ++begun;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      });
+    });
+    CHECK(status == FASTDL_INTERRUPTED && asked == 2, "status %d, asked %d times", int(status), asked.load());
+    CHECK(begun > 0 && begun < 10000, "%d tasks", begun.load());
+    fastdl_set_interrupt_check(nullptr);
+    begun = 0;
+    core::parallel_for(100, threads, [&](std::int64_t) { ++begun; });
+    CHECK(begun == 100, "%d tasks afterwards", begun.load());
+  }
+}
+
 void test_thread_limit_is_per_thread() {
   const int before = core::thread_count();
   CHECK(fastdl_set_thread_limit(3) == 0 && core::thread_count() == 3, "%d", core::thread_count());
@@ -187,6 +211,83 @@ void test_refusals() {
   CHECK(thrown, "the C++ wrapper did not throw");
 }
 
+// What fuzzing found, and reading the checks for it: sizes and strides of which products are no numbers, or which no
+// memory need be given for, are refused, or come to an end. Under the sanitizers every sum and product on the way is
+// looked at as well.
+void test_beyond_all_addresses() {
+  const auto refused = [](fastdl_status status, const char* word) {
+    CHECK(status == FASTDL_INVALID_ARGUMENT && std::strstr(fastdl_last_error(), word),
+          "expected a refusal with '%s', got '%s'", word, fastdl_last_error());
+  };
+  const auto fine = [](fastdl_status status, const char* what) {
+    CHECK(status == FASTDL_OK, "%s: %s", what, fastdl_last_error());
+  };
+  constexpr std::int64_t far = std::int64_t{1} << 62;
+  float x[16] = {}, out[16] = {};
+  double numbers[4] = {};
+
+  // Matrices: empty but too long; two axes that each fit, in opposite directions; any stride of one row, or of none.
+  const fastdl_matrix_f32 too_long{nullptr, far, 0, 0, 0}, opposite{x, 3, 3, far / 8, -far / 8}, k{out, 3, 3, 3, 1};
+  refused(fastdl_hebbian_crosstalk_f32(&too_long, &too_long), "address space");
+  refused(fastdl_gram_linear_f32(&opposite, nullptr, &k), "address space");
+  const fastdl_matrix_f32 row{x, 1, 4, INT64_MIN, 1}, one{out, 1, 1, INT64_MAX, INT64_MIN};
+  const fastdl_matrix_f32 without_columns{nullptr, 3, 0, far, far};
+  fine(fastdl_gram_linear_f32(&row, nullptr, &one), "a row");
+  fine(fastdl_gram_empirical_ntk_f32(&without_columns, nullptr, &k), "rows without columns");
+  const fastdl_matrix_f32 long_and_empty{nullptr, std::int64_t{1} << 50, 0, 1, 1};
+  fine(fastdl_hebbian_crosstalk_f32(&long_and_empty, &long_and_empty), "nothing, many times");
+  const fastdl_matrix_f32 no_weights{nullptr, 0, 0, 1, 1};
+  fine(fastdl_hebbian_hopfield_recall_f32(&no_weights, nullptr, 0, 5, nullptr, far, 0, &long_and_empty), "no units");
+
+  // Sparse rows whose offsets go beyond all memory.
+  const std::int64_t offsets[] = {0, far}, indices[] = {0};
+  const fastdl_sparse_f32 sparse{1, 4, offsets, indices, x}, rows{INT64_MAX, 4, offsets, indices, x};
+  const fastdl_kernel linear = fastdl_kernel_default(FASTDL_LINEAR, 4);
+  refused(fastdl_gram_sparse_f32(&linear, &sparse, &sparse, 0, &one), "address space");
+  refused(fastdl_gram_sparse_f32(&linear, &rows, &sparse, 0, &one), "address space");
+
+  // Steps with a stride, and numbers of samples, that count too far.
+  fastdl_hebbian_rule rule{};
+  const fastdl_matrix_f32 w{x, 1, 4, 4, 1}, samples{x, 2, 4, 4, 1}, learnt{out, 1, 4, 4, 1}, centred{out, 2, 4, 4, 1};
+  refused(fastdl_hebbian_learn_f32(&rule, &w, &samples, x, INT64_MAX, nullptr, &learnt), "lr within");
+  refused(fastdl_hebbian_ccipca_f32(&w, &samples, INT64_MAX, 2, &learnt), "count");
+  refused(fastdl_hebbian_center_f32(&samples, numbers, INT64_MAX - 1, numbers, &centred), "count");
+
+  // Convolutions: groups of no channels; strides far longer than the input, of which only what there is counts.
+  fastdl_conv_shape shape{1, far / 8, 0, 0, far / 8, {4}, {1}, {4}, {1}, {0}, {1}};
+  refused(fastdl_conv_f32(&shape, FASTDL_ZEROS, FASTDL_NO_ACTIVATION, FASTDL_CONV_AUTO, x, nullptr, x, nullptr, out),
+          "address space");
+  const std::int64_t stride = std::int64_t{1} << 40;
+  shape = {3, 1, 1, 1, 1, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {stride, stride, stride}, {0, 0, 0}, {1, 1, 1}};
+  const float filter = 3, grad = 5;
+  out[0] = out[1] = 9;
+  fine(fastdl_conv_input_f32(&shape, &filter, &grad, nullptr, out), "a long stride");
+  CHECK(out[0] == 15 && out[1] == 0, "got %g and %g", double(out[0]), double(out[1]));
+  const std::int64_t huge[] = {far, far, 0}, ones[] = {1, 1, 1}, smallest[] = {INT64_MIN, 1, 1}, two[] = {2, 1, 1};
+  const fastdl_array_f32 nothing{nullptr, 3, huge, ones}, single{x, 3, ones, ones}, odd{x, 3, ones, smallest},
+      wrong{x, 3, two, smallest}, result{out, 3, ones, ones}, number{x, 0, nullptr, nullptr};
+  fine(fastdl_conv_correlate_f32(&single, &odd, FASTDL_MODE_SAME, FASTDL_METHOD_AUTO, &result),
+       "a stride of one number");
+  refused(fastdl_conv_convolve_f32(&wrong, &single, FASTDL_MODE_SAME, FASTDL_METHOD_AUTO, &result), "address space");
+  refused(fastdl_conv_convolve_f32(&nothing, &single, FASTDL_MODE_FULL, FASTDL_METHOD_AUTO, &result), "address space");
+  const auto no_mode = static_cast<fastdl_convolution_mode>(7);
+  refused(fastdl_conv_convolve_f32(&number, &number, no_mode, FASTDL_METHOD_AUTO, &number), "a mode");
+
+  // Groups: more measures than can be counted; filters of no channels, many times.
+  const fastdl_group_measures measures{numbers, INT64_MAX, nullptr, INT64_MAX, FASTDL_GROUP_STEP};
+  refused(fastdl_group_signature_f32(x, 0, x, 0, 1, nullptr, 0, &measures, out), "address space");
+  fine(fastdl_group_expand_f32(FASTDL_P4, 0, std::int64_t{1} << 50, 0, 1, nullptr, nullptr), "no filters");
+
+  // Volumes: more harmonics, and more volumes, than there is memory.
+  const std::int64_t harmonics[] = {INT64_MAX}, few[] = {1};
+  const double power[] = {1};
+  const float* filters[] = {x};
+  fastdl_harmonic_shape volume{{1, 1, 1}, 1, 1, 1, 1, harmonics, power};
+  refused(fastdl_scattering_harmonic_f32(&volume, filters, x, 1, out), "address space");
+  volume.harmonics = few;
+  refused(fastdl_scattering_harmonic_f32(&volume, filters, x, INT64_MAX, out), "address space");
+}
+
 }  // namespace
 
 int main() {
@@ -196,8 +297,10 @@ int main() {
   test_exceptions_come_back();
   test_many_callers();
   test_fork();
+  test_interrupt();
   test_thread_limit_is_per_thread();
   test_scratch();
   test_refusals();
+  test_beyond_all_addresses();
   return summary();
 }

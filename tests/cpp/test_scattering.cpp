@@ -304,6 +304,16 @@ void test_errors() {
   CHECK(fastdl_scattering_plan_make_f32(&tree.plain, &plan) == FASTDL_INVALID_ARGUMENT, "no such level");
   CHECK(std::strstr(fastdl_last_error(), "[scattering.plan] expected"), "%s", fastdl_last_error());
   tree.level_2[0] = 1;
+  // As many images, results or samples as addresses do not go to.
+  CHECK(fastdl_scattering_plan_make_f32(&tree.plain, &plan) == FASTDL_OK && plan, "%s", fastdl_last_error());
+  float none = 0;
+  CHECK(fastdl_scattering_forward_f32(plan, &none, INT64_MAX / 4, &none) == FASTDL_INVALID_ARGUMENT, "too many images");
+  CHECK(std::strstr(fastdl_last_error(), "address space"), "%s", fastdl_last_error());
+  fastdl_scattering_plan_free_f32(plan);
+  fastdl_scattering_tree tall = tree.plain, many = tree.plain;
+  tall.height = many.channels = INT64_MAX;
+  CHECK(fastdl_scattering_plan_make_f32(&tall, &plan) == FASTDL_INVALID_ARGUMENT && !plan, "too tall");
+  CHECK(fastdl_scattering_plan_make_f32(&many, &plan) == FASTDL_INVALID_ARGUMENT && !plan, "too many channels");
   tree.place_y[3] = 7;
   CHECK(fastdl_scattering_plan_make_f32(&tree.plain, &plan) == FASTDL_INVALID_ARGUMENT, "no such sample");
   float x = 0;

@@ -56,7 +56,8 @@ typedef enum fastdl_status FASTDL_INT {
   FASTDL_INVALID_ARGUMENT = 1, /* a shape, stride, pointer or value; Python's ValueError */
   FASTDL_OUT_OF_MEMORY = 2,    /* scratch space could not be had; Python's MemoryError */
   FASTDL_INTERNAL = 3,         /* a defect of the library; please report it */
-  FASTDL_NOT_FINITE = 4        /* weights that were learnt became infinite or NaN; Python's FloatingPointError */
+  FASTDL_NOT_FINITE = 4,       /* weights that were learnt became infinite or NaN; Python's FloatingPointError */
+  FASTDL_INTERRUPTED = 5       /* the interrupt check said so; Python's KeyboardInterrupt */
 } fastdl_status;
 
 /* The message of the last call on this thread that did not return FASTDL_OK; "" if there was none. It stays until the
@@ -87,6 +88,12 @@ FASTDL_API fastdl_status fastdl_set_num_threads(int n); /* process-wide, 1 to 40
 /* For calls made by the calling thread only, instead of the process-wide number; 0 for none. Returns what was set
  * before, or -1 if n is not from 0 to 4096. */
 FASTDL_API int fastdl_set_thread_limit(int n);
+
+/* A function of the host program that a long call asks some twenty times a second, on the thread that made it, whether
+ * to stop: if it returns other than 0, the call returns FASTDL_INTERRUPTED soon after, with results that are only
+ * partly written. It must not call the library. One for the process; NULL, as at first, for none. */
+typedef int (*fastdl_interrupt_check)(void);
+FASTDL_API void fastdl_set_interrupt_check(fastdl_interrupt_check check);
 
 /* ---- Gram matrices ---------------------------------------------------------------------------------------------- */
 

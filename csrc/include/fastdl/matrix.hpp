@@ -36,8 +36,13 @@ struct MatrixView {
   }
 };
 
-// std::invalid_argument, std::bad_alloc or std::runtime_error, with the library's message. To be put around functions
-// of fastdl.h that have no wrapper.
+// A call that the interrupt check ended (fastdl_set_interrupt_check).
+struct Interrupted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// std::invalid_argument, std::bad_alloc, Interrupted or another std::runtime_error, with the library's message. To be
+// put around functions of fastdl.h that have no wrapper.
 inline void throw_on_error(fastdl_status status) {
   switch (status) {
     case FASTDL_OK:
@@ -46,6 +51,8 @@ inline void throw_on_error(fastdl_status status) {
       throw std::invalid_argument(fastdl_last_error());
     case FASTDL_OUT_OF_MEMORY:
       throw std::bad_alloc();
+    case FASTDL_INTERRUPTED:
+      throw Interrupted(fastdl_last_error());
     default:
       throw std::runtime_error(fastdl_last_error());
   }
