@@ -1,6 +1,7 @@
-"""Measure the accuracy of every kernel on every instruction set, and write docs/accuracy.md: ``make accuracy``.
+"""Measure the accuracy of every function on every instruction set, and write docs/accuracy.md: ``make accuracy``.
 
-Convolutions are measured by `accuracy_conv.py`.
+Kernels are measured here, what is made of them by `accuracy_gram.py`, and the other families by the modules
+`accuracy_*.py` of their names.
 
 float32 results are compared with float64, float64 results with extended precision, by `tests/cases/gram_formulas.py`,
 which computes distances from the differences themselves. Kernels that go by the angle between two samples lose half of
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -21,18 +23,28 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import accuracy_conv  # noqa: E402
+import accuracy_gram  # noqa: E402
+import accuracy_group  # noqa: E402
+import accuracy_hebbian  # noqa: E402
+import accuracy_scattering  # noqa: E402
+import accuracy_table as tables  # noqa: E402
 import fastdl  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
+from accuracy_table import DTYPES, KEPT, SEED, levels, recorded  # noqa: E402
 from cases import gram_formulas as formulas  # noqa: E402
 from cases import wide  # noqa: E402
-from fastdl import _dispatch  # noqa: E402
 
-SEED = 20240607
+FAMILIES = {
+    accuracy_gram: fastdl.gram,
+    accuracy_conv: fastdl.conv,
+    accuracy_group: fastdl.group,
+    accuracy_scattering: fastdl.scattering,
+    accuracy_hebbian: fastdl.hebbian,
+}
 ROWS, COLUMNS = 33, 47
 FEATURES = (1, 3, 17, 128, 1000)
-DTYPES = ("float32", "float64")
 
 # By kernel: parameters, and the data it is defined on ("any", "positive", or "ball" for samples shorter than 1).
 KERNELS: dict[str, tuple[str, dict, str]] = {
@@ -188,24 +200,10 @@ def expected(name: str, X, Y, parameters: dict) -> np.ndarray:
 
 
 # ---- measuring ----
-def levels() -> tuple[str, ...]:
-    """What is measured: every instruction set of this machine, and the reference."""
-    return (*machine.levels(), "reference")
-
-
 def compute(level: str, name: str, X, Y, parameters: dict) -> np.ndarray:
     """Compute a kernel on an instruction set, or by the reference."""
-    function = getattr(fastdl.gram, name)
-    if level == "reference":
-        with fastdl.backend("reference"):
-            return function(X, Y, **parameters)
-    before = _dispatch.core.isa()
-    _dispatch.core.set_isa(level)
-    try:
-        with fastdl.backend("native"):
-            return function(X, Y, **parameters)
-    finally:
-        _dispatch.core.set_isa(before)
+    with tables.at(level):
+        return getattr(fastdl.gram, name)(X, Y, **parameters)
 
 
 def worst_errors(features: tuple[int, ...] = FEATURES) -> dict:
@@ -231,14 +229,8 @@ def worst_errors(features: tuple[int, ...] = FEATURES) -> dict:
                     Y[:3] = X[:3]
                     truth = expected(name, X, Y, parameters)
                     size = scale(name, wide(X), wide(Y), truth, **parameters)
-                    # What underflows is not accurate, whoever computes it.
-                    tiny = float(np.finfo(dtype).tiny)
                     for level in levels():
-                        got = compute(level, name, X, Y, parameters)
-                        error = np.abs(got - truth) / (
-                            np.finfo(dtype).eps * np.maximum(size, tiny / np.finfo(dtype).eps)
-                        )
-                        value = math.inf if np.isnan(error).any() else float(error.max())
+                        value = tables.worst_error(compute(level, name, X, Y, parameters), truth, size, dtype)
                         entry = worst.setdefault((label, dtype, data), {})
                         entry[level] = max(value, entry.get(level, 0.0))
     return worst
@@ -282,13 +274,6 @@ def cost_of_accuracy(n: int = 4096, d: int = 128) -> dict[str, dict[str, float]]
 
 
 # ---- the page ----
-def units(value: float | None) -> str:
-    """A number of eps, in two digits."""
-    if value is None:
-        return ""
-    return f"{value:.2g}" if value < 1e4 else f"{value:.1e}"
-
-
 HOW = """\
 # Accuracy
 
@@ -314,43 +299,31 @@ much less accurate, for everyone. An angle θ next to parallel is known to eps /
 of X is also one of Y; of the kernels here only ntk and arc_cosine of order 0 show it."""
 
 
-KEPT = " (kept)"
 HOW_KEPT = f"""\
 A column marked{KEPT} is of an earlier run, on a processor with instructions that the last one did not have."""
 
 
-def recorded(text: str) -> dict:
-    """What a page has of instruction sets that this machine lacks: {(kernel, dtype, data): {level: cell}}."""
-    found: dict[tuple[str, str, str], dict[str, str]] = {}
-    for section in text.split("\n## "):
-        dtype, _, rest = section.partition("\n")
-        table = [line.strip("| ").split(" | ") for line in rest.splitlines() if line.startswith("| ")]
-        if dtype not in DTYPES or not table:
-            continue
-        names = [name.removesuffix(KEPT) for name in table[0]]
-        for label, data, *cells in table[2:]:
-            lacking = {name: cell for name, cell in zip(names[2:], cells, strict=True) if name not in levels()}
-            found[label, dtype, data] = lacking
-    return found
-
-
-def page(worst: dict, distances: list, cost: dict, convolutions: tuple[dict, ...], kept: dict | None = None) -> str:
+def page(
+    worst: dict,
+    distances: list,
+    cost: dict,
+    convolutions: tuple[dict, ...],
+    kept: dict | None = None,
+    families: dict[ModuleType, dict] | None = None,
+) -> str:
     """The page, from what was measured and what is kept of an earlier one."""
     kept = kept or {}
     others = list(dict.fromkeys(level for cells in kept.values() for level in cells))
     parts = [HOW.format(features=", ".join(map(str, FEATURES)))]
     if others:
         parts.append(HOW_KEPT)
-    *here, last = levels()
-    header = ["kernel", "data", *here, *(level + KEPT for level in others), last]
     for dtype in DTYPES:
-        rows = []
-        for (label, of, data), entry in worst.items():
-            if of == dtype:
-                cells = kept.get((label, of, data), {})
-                rows.append([label, data, *(units(entry.get(level)) for level in here)])
-                rows[-1] += [*(cells.get(level, "") for level in others), units(entry.get(last))]
-        parts.append(f"## {dtype}\n\n" + report.in_markdown(header, rows))
+        rows = [
+            ([label, data], entry, kept.get((label, of, data), {}))
+            for (label, of, data), entry in worst.items()
+            if of == dtype
+        ]
+        parts.append(f"## {dtype}\n\n" + tables.table(["kernel", "data"], rows, others))
     if distances:
         rows = [[data, dtype, f"{ours:.1e}", f"{plain:.1e}"] for data, dtype, ours, plain in distances]
         parts.append(
@@ -368,6 +341,8 @@ def page(worst: dict, distances: list, cost: dict, convolutions: tuple[dict, ...
         )
     if convolutions:
         parts.append(accuracy_conv.section(*convolutions))
+    for family, errors in (families or {}).items():
+        parts.append(tables.section(family, errors, kept, others))
     return "\n\n".join(parts) + "\n"
 
 
@@ -378,10 +353,15 @@ def main(arguments: list[str]) -> int:
     there = hasattr(fastdl.gram, "rbf")
     distances, cost = (distance_errors(), cost_of_accuracy()) if there else ([], {})
     kept = recorded(path.read_text(encoding="utf-8")) if path.exists() else {}
-    text = page(worst, distances, cost, (accuracy_conv.relative_errors(), accuracy_conv.weight_errors()), kept)
+    convolutions = (accuracy_conv.relative_errors(), accuracy_conv.weight_errors())
+    families = {family: tables.worst_errors(family) for family in FAMILIES}
+    text = page(worst, distances, cost, convolutions, kept, families)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    print(f"{path.name}: {len(worst)} rows", file=sys.stderr)
+    print(f"{path.name}: {len(worst) + sum(map(len, families.values()))} rows", file=sys.stderr)
+    for family, errors in families.items():
+        for name in tables.not_measured(family, errors, FAMILIES[family]):
+            print(f"not measured: {FAMILIES[family].__name__}.{name}", file=sys.stderr)
     return 0
 
 
