@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n auto --dist worksteal -m "not alone"
 
 .PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-math build-cuda test-cuda test-aarch64 test-avx512 \
-  test-no-native test-freethreaded lint format asan clean
+  test-no-native test-freethreaded lint format asan tsan coverage fuzz fuzz-c test-large stress clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
@@ -114,12 +114,38 @@ test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the 
 	$(BIN)/cmake --build build/static --target $(STATIC_TESTS)
 	for test in $(STATIC_TESTS); do tests/emulate_avx512.sh build/static/tests/cpp/$$test --smoke || exit 1; done
 
+test-large: build ## arrays beyond 2^31 elements: gigabytes of memory, 10 GB of disk
+	$(PYTEST) --large tests/test_large.py
+
+stress: build ## a minute of 32 threads at work on everything, and all other tests of threads
+	FASTDL_STRESS_SECONDS=60 $(PYTEST) tests/test_threads.py
+
+FUZZ_CASES ?= 10000
+fuzz: build ## random calls of every public function against the reference: FUZZ_CASES for each family
+	FASTDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) -n auto tests/test_fuzz.py
+
+# Clang before 17 does not compile the kernels. With the sanitizers a kernel takes it half a minute: those of AVX-512 are left out
+# where the processor has none.
+SECONDS_OF_FUZZING ?= 600
+FUZZ_CXX ?= clang++-19
+fuzz-c: $(VENV)/.environment ## ten minutes of random calls of the C interface by libFuzzer, under the sanitizers; SECONDS_OF_FUZZING
+	@command -v $(FUZZ_CXX) >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+	  apt-get install -y -qq clang-19 libclang-rt-19-dev >/dev/null; } || { echo "fuzz-c needs Debian's clang-19 and libclang-rt-19-dev"; exit 1; }
+	$(BIN)/cmake -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_CXX_COMPILER=$(FUZZ_CXX) -DFASTDL_FUZZ=ON -DFASTDL_CUDA=OFF \
+	  -DFASTDL_SANITIZE=fuzzer-no-link,address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" \
+	  $$(grep -qs avx512f /proc/cpuinfo || ! grep -qs avx2 /proc/cpuinfo || echo "-DFASTDL_LEVELS=baseline;avx2")
+	$(BIN)/cmake --build build/fuzz --target fuzz_c_interface
+	mkdir -p build/fuzz/corpus
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/fuzz/tests/fuzz/fuzz_c_interface -max_total_time=$(SECONDS_OF_FUZZING) -max_len=400 -timeout=60 \
+	  -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus
+
 test-freethreaded: ## the thread tests on a free-threaded Python, built from Debian's sources the first time
 	tests/freethreaded.sh tests/test_threads.py tests/test_config.py tests/test_gram.py
 
 # ---- CUDA without a GPU: the extension by emulation, and as nvcc compiles it for the simulator that FASTDL_PTXSIM names ----
 PTXSIM := $(if $(FASTDL_PTXSIM),$(shell command -v nvcc))
-CUDA_HEADERS := $(shell find cuda -name '*.cuh' -o -name '*.hpp') $(shell find csrc/include -type f)
+CUDA_HEADERS := $(wildcard cuda/*.cuh cuda/*.hpp) $(shell find csrc/include -type f)
+BINDING_HEADERS := $(CUDA_HEADERS) $(wildcard cuda/bindings/*.hpp csrc/bindings/*.hpp)
 PTX_OBJECTS := $(patsubst cuda/%,build/ptxsim/%.o,$(wildcard cuda/*.cu cuda/bindings/*.cpp))
 
 build-cuda: build ## fastdl._cuda as the tests execute it
@@ -130,7 +156,7 @@ build/ptxsim/%.cu.o: cuda/%.cu $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	nvcc -std=c++20 -Werror all-warnings -arch=compute_75 --no-compress -Xcompiler -fPIC,-fvisibility=hidden -Icuda -Icsrc/include -Ibuild/cpp/include -c $< -o $@
 
-build/ptxsim/%.cpp.o: cuda/%.cpp $(CUDA_HEADERS)
+build/ptxsim/%.cpp.o: cuda/%.cpp $(BINDING_HEADERS)
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O1 -fPIC -fvisibility=hidden -Icuda -Icsrc -Icsrc/include -Ibuild/cpp/include \
 	  $$($(BIN)/python -m pybind11 --includes) -c $< -o $@
@@ -145,9 +171,9 @@ build/ptxsim/_cuda.so: $(PTX_OBJECTS)
 	chmod +x build/ptxsim/bin/g++ build/ptxsim/bin/python3
 	nvcc -shared -cudart none $^ -o $@ -Lbuild/ptxsim/runtime -lcudartsim -Xlinker -rpath=$(abspath build/ptxsim/runtime)
 
-test-cuda: build-cuda ## the CUDA kernels, emulated and as nvcc compiles them
+test-cuda: build-cuda ## the CUDA kernels, emulated and as nvcc compiles them, with their threads in three orders
 	$(BIN)/cmake --build build/cpp --target test_cuda_emulation && build/cpp/tests/cpp/test_cuda_emulation
-	$(PYTEST) tests/test_cuda*.py
+	FASTDL_CUDA_ORDERS=fwd,rev,random $(PYTEST) -n auto --dist worksteal tests/test_cuda*.py
 
 test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
 	rm -rf build/no-native && $(PYTHON) -m venv build/no-native
@@ -156,23 +182,34 @@ test-no-native: $(VENV)/.environment ## the suite on an install without compiled
 	FASTDL_BUILD=build/no-native build/no-native/bin/python -m pytest -q -p no:cacheprovider $(TOGETHER) tests
 	FASTDL_BUILD=build/no-native build/no-native/bin/python -m pytest -q -p no:cacheprovider -m alone tests
 
-# -O1: it is compiled to be checked, not to be fast.
-asan: build ## the C++ tests and the main Python tests under the address and undefined-behaviour sanitizers
-	$(BIN)/cmake -S . -B build/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_SANITIZE=address,undefined -DFASTDL_CUDA=OFF \
-	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
-	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) -DCMAKE_INSTALL_PREFIX=$(abspath build/asan/stage/fastdl)
-	$(BIN)/cmake --build build/asan
-	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/asan --output-on-failure -j $$(nproc)
-	ln -sfn . build/asan/cpp
-	rm -rf build/asan/stage && cp -r python build/asan/stage && $(BIN)/cmake --install build/asan > build/asan/install.log
-	@# -S keeps the editable install out of the way. CPython leaks by design, so leaks are left to the C++ tests. Of the orders
-	@# in which the threads of CUDA kernels run, one is enough to see what they touch.
-	site=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))"); \
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
-	  UBSAN_OPTIONS=halt_on_error=1 FASTDL_BUILD=build/asan $(BIN)/python -S -c "import glob, sys; sys.path[:0] = ['build/asan/stage', '$$site']; \
-	  import fastdl, pytest; assert 'stage' in fastdl.__file__; \
-	  sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not ptxsim and not gpu and not emulated-fwd and not emulated-rev', 'tests/test_gram.py', 'tests/test_errors.py', \
-	    'tests/test_arrays.py', *sorted(glob.glob('tests/test_cuda_*.py'))]))"
+# -O1: they are compiled to be checked, not to be fast. The thread sanitizer does not know fibers and leaves the CUDA kernels
+# out.
+ANOTHER_BUILD = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug \
+  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+NATIVE_TESTS := $(wildcard $(foreach family,gram conv group scattering hebbian,tests/test_$(family)*.py)) \
+  tests/test_errors.py tests/test_arrays.py tests/test_determinism.py
+
+asan: build ## all tests of compiled code under the address and undefined-behaviour sanitizers; ARGS chooses Python tests
+	$(ANOTHER_BUILD) -DFASTDL_SANITIZE=address,undefined
+	$(BIN)/cmake --build build/$@
+	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/$@ --output-on-failure -j $$(nproc)
+	$(BIN)/python tests/staged.py build/$@ --preload libasan.so $(if $(ARGS),$(ARGS),$(NATIVE_TESTS) tests/test_cuda_*.py -k "not ptxsim and not gpu")
+
+tsan: build ## all tests of compiled code that has threads under the thread sanitizer; ARGS chooses Python tests
+	$(ANOTHER_BUILD) -DFASTDL_SANITIZE=thread
+	$(BIN)/cmake --build build/$@
+	TSAN_OPTIONS=halt_on_error=1 $(BIN)/ctest --test-dir build/$@ --output-on-failure -E cuda
+	$(BIN)/python tests/staged.py build/$@ --preload libtsan.so $(if $(ARGS),$(ARGS),tests/test_threads.py tests/test_determinism.py)
+
+coverage: build ## lines of C++ and Python that tests reach: build/coverage/lines.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check gcovr coverage pytest-cov
+	$(ANOTHER_BUILD) -DCMAKE_CXX_FLAGS="--coverage -fprofile-update=atomic"
+	$(BIN)/cmake --build build/$@
+	find build/$@ -name '*.gcda' -delete
+	$(BIN)/ctest --test-dir build/$@ --output-on-failure -j $$(nproc)
+	$(BIN)/python tests/staged.py build/$@ --cov=fastdl --cov-report=term-missing:skip-covered $(if $(ARGS),$(ARGS),$(NATIVE_TESTS) tests/test_config.py tests/test_threads.py)
+	$(BIN)/gcovr -r . --filter csrc/ --object-directory build/$@ --merge-mode-functions=separate --txt build/$@/lines.txt --print-summary
 
 # ---- quality ----
 lint: build ## ruff, mypy, clang-format

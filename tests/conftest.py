@@ -21,6 +21,17 @@ WHY_NOT = pytest.mark.skip(reason=f"needs the compiled extension: {_dispatch.mis
 _NATIVE_LEVELS = list(ISAS) or [pytest.param("native", marks=WHY_NOT)]
 
 
+def pytest_addoption(parser):
+    parser.addoption("--large", action="store_true", help="run tests of arrays beyond 2^31 elements")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--large"):
+        for item in items:
+            if "large" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="takes gigabytes: --large"))
+
+
 def _use(level):
     """Compute on `level`, an instruction set or "reference", until resumed."""
     with fastdl.backend("reference" if level == "reference" else "native"):
@@ -79,5 +90,5 @@ def keep_threads():
 
 @pytest.fixture(params=cuda_device.WORLDS)
 def cuda(request, monkeypatch):
-    """Run on the CUDA kernels, emulated and as nvcc compiles them, with their threads in three orders."""
+    """Run on the CUDA kernels, emulated and as nvcc compiles them, in one or more orders of threads."""
     yield cuda_device.use(*request.param, monkeypatch)

@@ -1,6 +1,8 @@
 """Threads and processes: the same bits for every number of threads, from many threads at once, and after a fork."""
 
 import multiprocessing
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -10,12 +12,14 @@ import numpy as np
 import pytest
 
 import fastdl
+from cases.families import WORK
 
 pytestmark = pytest.mark.alone
 
 linear = fastdl.gram.linear
 COUNTS = (1, 2, 3, 5)
 LIMIT = 120  # seconds, for what takes one on an idle machine
+STRESS = float(os.environ.get("FASTDL_STRESS_SECONDS", "5"))
 
 
 def matrices(dtype=np.float32, n=301, m=517, d=203):
@@ -91,6 +95,30 @@ def test_many_python_threads_at_once(level, dtype, keep_threads):
     together(*(caller(start) for start in range(8)))
 
 
+def test_all_families_from_many_threads(native, keep_threads):
+    """32 threads, each with work of its own choice, while the number of threads changes under them."""
+    tasks = [(work, work.samples(dtype)) for work in WORK for dtype in (np.float32, np.float64)]
+    expected = [work(batch).tobytes() for work, batch in tasks]
+    end = time.monotonic() + STRESS
+    done = [0] * len(tasks)
+
+    def caller(seed):
+        def call():
+            rng = np.random.default_rng(seed)
+            while time.monotonic() < end:
+                index = int(rng.integers(len(tasks)))
+                work, batch = tasks[index]
+                assert work(batch).tobytes() == expected[index], work.name
+                done[index] += 1
+                if seed == 0:
+                    fastdl.set_num_threads(int(rng.integers(1, 6)))
+
+        return call
+
+    together(*(caller(seed) for seed in range(32)))
+    assert sum(done) > 32
+
+
 def test_the_number_of_threads_may_change_during_work(native, keep_threads):
     X, Y = matrices()
     expected = linear(X, Y).tobytes()
@@ -146,10 +174,14 @@ def test_importing_does_not_bring_the_gil_back():
     assert not sys._is_gil_enabled()
 
 
+def bits():
+    """Of results of all families."""
+    return b"".join(work(work.samples(np.float32)).tobytes() for work in WORK)
+
+
 def _child(connection, backend):
     with fastdl.backend(backend):
-        X, Y = matrices()
-        connection.send_bytes(linear(X, Y).tobytes() + linear(X).tobytes())
+        connection.send_bytes(bits())
     connection.close()
 
 
@@ -186,11 +218,10 @@ needs_fork = pytest.mark.skipif(
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_forked_child_computes_the_same(native, keep_threads, count):
     fastdl.set_num_threads(count)
-    X, Y = matrices()
-    expected = linear(X, Y).tobytes() + linear(X).tobytes()
+    expected = bits()
     for _ in range(3):
         assert in_child("fork", "native") == expected
-    assert linear(X, Y).tobytes() + linear(X).tobytes() == expected
+    assert bits() == expected
 
 
 @needs_fork
@@ -198,7 +229,7 @@ def test_a_fork_while_other_threads_compute(native, keep_threads):
     """The child has only the forking thread: no lock or queue left by the others may stop it."""
     fastdl.set_num_threads(3)
     X, Y = matrices()
-    expected = linear(X, Y).tobytes() + linear(X).tobytes()
+    expected = bits()
     stop = threading.Event()
 
     def work():
@@ -213,9 +244,96 @@ def test_a_fork_while_other_threads_compute(native, keep_threads):
             stop.set()
 
     together(work, work, fork)
-    assert linear(X, Y).tobytes() + linear(X).tobytes() == expected
+    assert bits() == expected
 
 
-def test_a_spawned_child_computes_the_same(native):
-    X, Y = matrices()
-    assert in_child("spawn", "native") == linear(X, Y).tobytes() + linear(X).tobytes()
+@pytest.mark.parametrize("method", [m for m in multiprocessing.get_all_start_methods() if m != "fork"])
+def test_a_started_child_computes_the_same(native, method):
+    expected = bits()
+    assert in_child(method, "native") == expected
+    assert bits() == expected
+
+
+# An interpreter that ends while threads are at work: a daemon is stopped wherever it is when it next wants the
+# GIL, and that must not look like a crash.
+ENDING = """
+import sys, threading, time
+import numpy as np
+import fastdl
+from fastdl import gram
+X = np.ones((2000, 300), np.float32)
+started = threading.Semaphore(0)
+def work():
+    while True:
+        started.release()
+        gram.linear(X, X)
+        gram.rbf(X[:50])
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(12):
+    started.acquire()
+{ending}
+"""
+
+
+@pytest.mark.parametrize(
+    "ending, code",
+    [("", 0), ("sys.exit(3)", 3), ("raise ZeroDivisionError", 1), ("import os; os._exit(4)", 4)],
+    ids=["end", "exit", "error", "at once"],
+)
+def test_the_interpreter_may_end_during_work(native, ending, code):
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDING.format(ending=ending)],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert ("ZeroDivisionError" in done.stderr) if code == 1 else (done.stderr == "")
+
+
+def test_callers_at_once_take_no_longer_than_one_after_the_other(native, keep_threads):
+    """Two threads that each want all processors share them: at most 1.2 times what the same calls take in a row."""
+    fastdl.set_num_threads(max(2, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 2)
+    X, Y = matrices(np.float32, 700, 700, 500)
+    calls = 40
+
+    def work():
+        for _ in range(calls):
+            linear(X, Y)
+
+    def seconds(run):
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
+
+    def in_a_row():
+        work()
+        work()
+
+    ratios = [seconds(lambda: together(work, work)) / seconds(in_a_row) for _ in range(5)]
+    assert min(ratios) < 1.2, ratios
+
+
+def test_beside_torch_and_openmp(native):
+    """Another pool of threads in the process: both compute what they compute alone, and a fork afterwards too."""
+    torch = pytest.importorskip("torch")
+    expected = bits()
+    a = torch.ones(300, 300)
+    product = a @ a
+
+    def ours():
+        for _ in range(3):
+            assert bits() == expected
+
+    def theirs():
+        for _ in range(200):
+            assert torch.equal(a @ a, product)
+
+    together(ours, theirs, theirs)
+    if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin":
+        assert in_child("fork", "native") == expected
+    assert bits() == expected

@@ -1,0 +1,67 @@
+"""Where memory is short a call raises MemoryError, and the next one finds the library as it was."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cases.families import WORK
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are those of Linux")
+
+# Calls under limits from nothing at all to more than they need, each of which may succeed or not, and one with a result
+# that is larger than the limit. What is printed at the end, nothing else may be.
+SCRIPT = """
+import resource, sys
+import numpy as np
+from cases.families import WORK
+from fastdl import conv
+
+def used():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+def fails(batch, megabytes):
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used() + int(megabytes * 2**20), hard))
+    try:
+        work(batch)
+    except MemoryError:
+        return True
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    return False
+
+work = next(work for work in WORK if work.name == sys.argv[1])
+batch = work.samples("float32", 8 * work.small)
+# Threads are there (one that starts without room for its variables is ended by the C library, and the process with it),
+# and plans; what the kernels keep for themselves is of a small call.
+conv.max_pool2d(np.ones((4, 1, 512, 512), np.float32), 8)
+small = work(batch[:2])
+failures = sum(fails(batch, megabytes) for megabytes in (0, 0.1, 0.3, 1, 2, 3, 5, 8, 12, 20, 40, 80))
+if work.split:
+    count = 2**30 // (small.nbytes // 2)
+    assert fails(np.broadcast_to(batch[:1], (count, *batch.shape[1:])), 100)
+    np.testing.assert_array_equal(work(batch[:2]), small)
+np.testing.assert_array_equal(work(batch), work(batch))
+print("failures:", failures)
+"""
+
+
+@pytest.mark.parametrize("work", WORK, ids=repr)
+def test_too_little_memory(native, work):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, work.name],
+        cwd=Path(__file__).parent,
+        # No memory kept in hand, neither by the C library for each thread nor by this one for results.
+        env={**os.environ, "MALLOC_ARENA_MAX": "1", "FASTDL_KEEP_MB": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.startswith("failures:")
