@@ -120,20 +120,23 @@ test-large: build ## arrays beyond 2^31 elements: gigabytes of memory, 10 GB of 
 stress: build ## a minute of 32 threads at work on everything, and all other tests of threads
 	FASTDL_STRESS_SECONDS=60 $(PYTEST) tests/test_threads.py
 
+# Compiled to be checked, not to be fast: -O1, and no AVX-512 where the processor has none (the C++ tests execute its bodies
+# as the level `wide`). With the sanitizers a kernel takes up to half a minute.
+CHECKED := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" \
+  $(shell grep -qs avx512f /proc/cpuinfo || ! grep -qs avx2 /proc/cpuinfo || echo '"-DFASTDL_LEVELS=baseline;avx2"')
+
 FUZZ_CASES ?= 10000
 fuzz: build ## random calls of every public function against the reference: FUZZ_CASES for each family
 	FASTDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) -n auto tests/test_fuzz.py
 
-# Clang before 17 does not compile the kernels. With the sanitizers a kernel takes it half a minute: those of AVX-512 are left out
-# where the processor has none.
+# Clang before 17 does not compile the kernels.
 SECONDS_OF_FUZZING ?= 600
 FUZZ_CXX ?= clang++-19
 fuzz-c: $(VENV)/.environment ## ten minutes of random calls of the C interface by libFuzzer, under the sanitizers; SECONDS_OF_FUZZING
 	@command -v $(FUZZ_CXX) >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
 	  apt-get install -y -qq clang-19 libclang-rt-19-dev >/dev/null; } || { echo "fuzz-c needs Debian's clang-19 and libclang-rt-19-dev"; exit 1; }
 	$(BIN)/cmake -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_CXX_COMPILER=$(FUZZ_CXX) -DFASTDL_FUZZ=ON -DFASTDL_CUDA=OFF \
-	  -DFASTDL_SANITIZE=fuzzer-no-link,address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" \
-	  $$(grep -qs avx512f /proc/cpuinfo || ! grep -qs avx2 /proc/cpuinfo || echo "-DFASTDL_LEVELS=baseline;avx2")
+	  -DFASTDL_SANITIZE=fuzzer-no-link,address,undefined $(CHECKED)
 	$(BIN)/cmake --build build/fuzz --target fuzz_c_interface
 	mkdir -p build/fuzz/corpus
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/fuzz/tests/fuzz/fuzz_c_interface -max_total_time=$(SECONDS_OF_FUZZING) -max_len=400 -timeout=60 \
@@ -182,10 +185,8 @@ test-no-native: $(VENV)/.environment ## the suite on an install without compiled
 	FASTDL_BUILD=build/no-native build/no-native/bin/python -m pytest -q -p no:cacheprovider $(TOGETHER) tests
 	FASTDL_BUILD=build/no-native build/no-native/bin/python -m pytest -q -p no:cacheprovider -m alone tests
 
-# -O1: they are compiled to be checked, not to be fast. The thread sanitizer does not know fibers and leaves the CUDA kernels
-# out.
-ANOTHER_BUILD = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug \
-  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+# The thread sanitizer does not know fibers and leaves the CUDA kernels out.
+ANOTHER_BUILD = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_CUDA=OFF $(CHECKED) -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
   -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 NATIVE_TESTS := $(wildcard $(foreach family,gram conv group scattering hebbian,tests/test_$(family)*.py)) \
   tests/test_errors.py tests/test_arrays.py tests/test_determinism.py
