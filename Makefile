@@ -99,7 +99,7 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	  apt-get install -y -qq g++-aarch64-linux-gnu qemu-user-static >/dev/null; } || { \
 	  echo "test-aarch64 needs Debian's g++-aarch64-linux-gnu and qemu-user-static"; exit 1; }
 	$(BIN)/cmake -S . -B build/aarch64 -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
-	  -DBUILD_SHARED_LIBS=OFF -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
+	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -DNDEBUG" -DBUILD_SHARED_LIBS=OFF -DFASTDL_BUILD_TESTS=ON -DFASTDL_WARNINGS_AS_ERRORS=ON
 	$(BIN)/cmake --build build/aarch64
 	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j $$(nproc)
 	$(MAKE) build && $(BIN)/cmake --build build/cpp --target test_engine

@@ -198,6 +198,35 @@ def test_biased_networks_of_short_samples(level, scale):
     np.testing.assert_allclose(gram.ntk(X, b_std=1.0), gram.ntk(np.zeros_like(X), b_std=1.0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["nngp", "ntk"])
+@pytest.mark.parametrize("scale", [1e18, 3e19, 1e25])
+def test_biased_networks_of_long_samples(level, kernel, scale):
+    """The squares of the samples are beyond float32, what the kernel is with short ones is not."""
+    long = (np.array([[1, 2, 3, 4], [4, -1, 2, 2]]) * scale).astype(np.float32)
+    short = (np.array([[1, 2, 3, 4], [-2, 1, 1, 3], [0, 0, 0, 0]]) * 1e-3).astype(np.float32)
+    expected = gram.gram(long.astype(np.float64), short.astype(np.float64), kernel, depth=3, b_std=0.5)
+    np.testing.assert_allclose(gram.gram(long, short, kernel, depth=3, b_std=0.5), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel, options", [("cosine", {}), *(("arc_cosine", {"order": n}) for n in (0, 1, 2))])
+@pytest.mark.parametrize("scale", [1e-35, 1e-22, 1e-17, 1e16, 1e22, 1e30])
+def test_gradients_of_angles_of_very_long_and_short_samples(level, rng, kernel, options, scale):
+    X = (rng.standard_normal((5, 4)) * scale).astype(np.float32)
+    Y = rng.standard_normal((7, 4)).astype(np.float32)
+    X[2] /= np.float32(scale)  # an ordinary one among them
+    grad = rng.standard_normal((5, 7)).astype(np.float32)
+    wide = [array.astype(np.float64) for array in (X, Y, grad)]
+    with fastdl.backend("reference"), np.errstate(over="ignore"):
+        expected = gram.gram_vjp(wide[0], wide[2], wide[1], kernel=kernel, **options)
+    found = gram.gram_vjp(X, grad, Y, kernel=kernel, **options)
+    largest = np.finfo(np.float32).max
+    for name in ("X", "Y"):
+        value, other = (np.clip(getattr(result, name), -largest, largest) for result in (found, expected))
+        # Rows are sums of numbers of very different sizes; below 1e-38 there are fewer digits.
+        size = np.abs(other).max(axis=1, keepdims=True)
+        assert np.all(np.abs(value - other) <= 1e-5 * size + 1e-44), (value, other)
+
+
 def test_a_gamma_of_zero_and_distances_beyond_the_type(level, dtype):
     for features in (1, 12):
         X = np.zeros((2, features), dtype)

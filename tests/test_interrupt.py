@@ -106,16 +106,16 @@ def interrupted(call, moment=BEFORE):
         return now - sent[0]
 
 
-@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("name", LONG)
-def test_a_long_call_ends_soon(native, name, count):
+def test_a_long_call_ends_soon(native, name):
     call = LONG[name]()
-    with fastdl.threads(count):
-        # A busy machine may keep one try waiting; what the library does is the same in all.
-        found = [interrupted(call) for _ in range(2)]
-        if min(found) >= LIMIT:
-            found += [interrupted(call) for _ in range(3)]
-        assert min(found) < LIMIT, f"{found} seconds"
+    for count in (1, 2):
+        with fastdl.threads(count):
+            found = [interrupted(call)]
+            # A busy machine may keep a try waiting; what the library does is the same in all.
+            while found[-1] >= LIMIT and len(found) < 5:
+                found.append(interrupted(call))
+            assert found[-1] < LIMIT, f"{found} seconds"
     X = drawn(65, 33)
     np.testing.assert_allclose(gram.linear(X), X @ X.T, rtol=1e-4, atol=1e-4)
 

@@ -119,6 +119,23 @@ class TestHarmonic:
         with pytest.raises(TypeError, match="float16"):
             S(np.ones((8, 8, 8), np.float16))
 
+    @pytest.mark.parametrize("scale", [1e-35, 1e-25, 1e-16, 1e16, 1e25, 1e33])
+    def test_volumes_whose_squares_are_beyond_the_type(self, level, rng, scale):
+        """Of degree p in the volume are the sums of p-th powers, and of degree p - 1 their gradients."""
+        powers = (0.5, 1.0)
+        S = HarmonicScattering3D(1, (4, 6, 5), L=1, integral_powers=powers)
+        x = rng.standard_normal((2, 4, 6, 5)).astype(np.float32)
+        x[1] *= np.float32(scale)
+        ordinary = x.astype(np.float64)
+        ordinary[1] /= scale
+        found, expected = S(x), S(ordinary)
+        grad = rng.standard_normal(found.shape).astype(np.float32)
+        slope = S.vjp(ordinary, grad * np.array([[[1.0]], [[scale]]])[..., None] ** (np.array(powers) - 1))
+        expected[1] *= scale ** np.array(powers)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        assert np.abs(S.vjp(x, grad)[1] - slope[1]).max() <= 1e-4 * np.abs(slope[1]).max()
+
+
 
 class TestRotoTranslation:
     def test_rotations_by_a_quarter(self, level, dtype, rng):

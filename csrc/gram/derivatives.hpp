@@ -239,14 +239,15 @@ struct Derivative<ReluNetwork<T, tangent, biased>> {
       s.tangents = Slope<T>{Vec<T>{}};
     }
     for (int layer = 0;; ++layer) {
+      const Biased<T> row_signal(broadcast(x), k.w, k.b);
       for (Index i = 0; i < vectors; ++i) {
         State& s = states[i];
         if constexpr (biased) {
-          Vec<T> row_length = broadcast(x);
-          const Vec<T> before = s.y;
-          s.angle = k.dense(s.angle, row_length, s.y, s.theta);
-          if (layer > 0) {  // before, they are 0, and x may be
-            const Vec<T> units = before / x * (row_length / s.y);
+          const Biased<T> signal(s.y, k.w, k.b);
+          s.angle = Network::dense(s.angle, row_signal, signal, s.theta);
+          s.y = signal.length;
+          if (layer > 0 && k.w > 0) {  // before, they are 0, and x may be
+            const Vec<T> units = signal.kept / row_signal.kept;
             s.signal.own *= units;
             s.tangents.own *= units;
           }
@@ -254,7 +255,7 @@ struct Derivative<ReluNetwork<T, tangent, biased>> {
         s.tangents.pair += s.signal.pair;
         s.tangents.own += s.signal.own;
       }
-      if constexpr (biased) x = simd::sqrt(simd::fma(broadcast(x * x), broadcast(k.w2), broadcast(k.b2)))[0];
+      if constexpr (biased) x = row_signal.length[0];
       if (layer == k.depth) break;
       for (Index i = 0; i < vectors; ++i) states[i].turn = states[i].angle.radians();
       for (Index i = 0; i < vectors; ++i) activate(states[i], x);

@@ -291,7 +291,24 @@ struct ArcCosine {
   }
 };
 
-// nngp and ntk of a ReLU network: Dense, (ReLU, Dense) x depth, with weights of variance w2 and biases of variance b2.
+// What a dense layer with a bias makes of a signal's length: X <- sqrt(w^2 X^2 + b^2), and the shares wX and b have in
+// it. Nothing is squared that may be far from 1, so lengths may be anything that is a number.
+template <class T>
+struct Biased {
+  Vec<T> length, kept, added;
+
+  FASTDL_INLINE Biased(Vec<T> before, T w, T b) {
+    const Vec<T> weighted = before * w, bias = broadcast(b);
+    const Vec<T> most = simd::select(weighted > bias, weighted, bias);
+    const Vec<T> inverse = T(1) / most, first = weighted * inverse, second = bias * inverse;
+    const Vec<T> root = simd::sqrt(simd::fma(first, first, second * second)), unit = T(1) / root;
+    length = most * root;
+    kept = first * unit;
+    added = second * unit;
+  }
+};
+
+// nngp and ntk of a ReLU network: Dense, (ReLU, Dense) x depth, with weights and biases of standard deviations w and b.
 //
 // Kept per pair: the angle between the two signals before the next dense layer, and the tangent kernel theta in units
 // of their lengths. x_length and y_length are the rows' lengths (over sqrt(d) if normalised).
@@ -300,8 +317,8 @@ struct ReluNetwork {
   Angles<T> angles;
   const T *x_length, *y_length;
   int depth;
-  T w2, b2;
-  T scale;  // without biases: w2^(depth + 1) / 2^depth
+  T w, b;
+  T scale;  // without biases: w^(2 depth + 2) / 2^depth
 
   // A pair takes a chain of some hundred operations a layer, which the processor cannot look past: in one loop it waits
   // for their results. In several short loops over a row, which keep the state in L1, it works on several pairs at
@@ -326,13 +343,15 @@ struct ReluNetwork {
     }
     for (int layer = 0;; ++layer) {
       if constexpr (biased) {
+        const Biased<T> row_signal(broadcast(x), w, b);
         for (Index j = 0; j < count; j += step) {
-          Vec<T> row_length = broadcast(x), column_length = load(y + j), tangents = load(theta + j);
-          keep(j, dense(kept(j), row_length, column_length, tangents));
+          const Biased<T> signal(load(y + j), w, b);
+          Vec<T> tangents = load(theta + j);
+          keep(j, dense(kept(j), row_signal, signal, tangents));
           simd::store(theta + j, tangents);
-          simd::store(y + j, column_length);
+          simd::store(y + j, signal.length);
         }
-        x = simd::sqrt(simd::fma(broadcast(x * x), broadcast(w2), broadcast(b2)))[0];  // as y, to the bit
+        x = row_signal.length[0];
       }
       if (layer == depth) break;
       for (Index j = 0; j < count; j += step) simd::store(turn + j, kept(j).radians());
@@ -358,22 +377,14 @@ struct ReluNetwork {
     return load(values);
   }
 
-  // S <- w2 S + b2. In terms that do not cancel: Sxx Syy - S^2 grows by w2 b2 ((|x| - |y|)^2 + 2 |x||y| (1 - cos)).
-  FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, Vec<T>& x, Vec<T>& y, Vec<T>& theta) const {
-    const Vec<T> apart = x - y, before = x * y;
-    const Vec<T> spread = simd::fma(apart, apart, before * angle.deficit * T(2));
-    const Vec<T> product = simd::fma(before * angle.cosine, broadcast(w2), broadcast(b2));
-    x = simd::sqrt(simd::fma(x * x, broadcast(w2), broadcast(b2)));
-    y = simd::sqrt(simd::fma(y * y, broadcast(w2), broadcast(b2)));
-    const Vec<T> lengths = x * y;
-    const auto nothing = lengths == Vec<T>{};
-    const Vec<T> inverse = T(1) / simd::select(nothing, lengths + 1, lengths);
-    const Vec<T> cosine = simd::select(nothing, Vec<T>{}, product * inverse);
-    const Vec<T> kept = before * w2 * inverse;  // the squares of these would leave the range of float32 early
-    const Vec<T> gap = simd::fma(kept * kept, angle.squared_sine, spread * inverse * (inverse * w2 * b2));
-    const Vec<T> squared_sine = simd::select(nothing, broadcast(T(1)), gap);
-    theta = simd::fma(theta * before, inverse * w2, cosine);
-    return Angle<T>::of(cosine, squared_sine);
+  // S <- w^2 S + b^2, in terms that do not cancel: the angle opens by that between (kept, added) of the one signal and
+  // of the other, which are of length 1.
+  static FASTDL_INLINE Angle<T> dense(const Angle<T>& angle, const Biased<T>& x, const Biased<T>& y, Vec<T>& theta) {
+    const Vec<T> kept = x.kept * y.kept, added = x.added * y.added, apart = x.kept * y.added - x.added * y.kept;
+    const Vec<T> cosine = simd::fma(kept, angle.cosine, added);
+    const Vec<T> opened = simd::fma(apart, apart, kept * added * angle.deficit * T(2));
+    theta = simd::fma(theta, kept, cosine);
+    return Angle<T>::of(cosine, simd::fma(kept * kept, angle.squared_sine, opened));
   }
 };
 

@@ -114,16 +114,16 @@ Angles<T> angles_of(Rows<T>& rows) {
 template <class T, bool tangent, class Run>
 void with_network(const Kernel& kernel, Rows<T>& rows, const Run& run) {
   const double features = kernel.normalize && rows.x.cols > 0 ? double(rows.x.cols) : 1;
-  const double w2 = kernel.w_std * kernel.w_std, b2 = kernel.b_std * kernel.b_std;
+  const double w = kernel.w_std, b = kernel.b_std;
   const auto fill = [&](auto network) {
     rows.lengths({}, 1 / features, length, 0, network.x_length, network.y_length);
     run(gemm::MultiplyAdd{}, rows.left(), rows.right(), network);
   };
-  const T scale = T(w2 * __builtin_pow(w2 / 2, kernel.depth));
-  if (b2 > 0)
-    fill(ReluNetwork<T, tangent, true>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w2), T(b2), scale});
+  const T scale = T(w * w * __builtin_pow(w * w / 2, kernel.depth));
+  if (b > (sizeof(T) == 4 ? 1e-37 : 1e-307))  // the square of a smaller one is nothing, even for rows of zeros
+    fill(ReluNetwork<T, tangent, true>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w), T(b), scale});
   else
-    fill(ReluNetwork<T, tangent, false>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w2), T(b2), scale});
+    fill(ReluNetwork<T, tangent, false>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w), T(b), scale});
 }
 
 template <class T, int order, class Run>

@@ -6,6 +6,8 @@
 // (derivatives.hpp), which are multiplied with the features of the 128 samples of Y at once. A part of 128 is summed in
 // the type of the data, and the parts in double. The gradient for Y is the same with the roles of X and Y turned, and
 // that for v is K' grad. That computes every pair three times, but each sum belongs to one task and has one order.
+#include <type_traits>
+
 #include "gemm/stream.hpp"
 #include "gram/bodies.hpp"
 #include "gram/derivatives.hpp"
@@ -330,6 +332,97 @@ double gradients_of_both(const Kernel& kernel, const Matrix<const T>& x, const M
   return gamma;
 }
 
+// Derivatives of kernels of angles take the inverses of lengths, and their squares. Where those of float32 samples
+// leave its range, all is computed in double.
+template <class T>
+bool beyond(const Matrix<const T>& x) {
+  for (Index i = 0; i < x.rows; ++i) {
+    const double squared = squared_length(x, i, {});
+    if ((squared > 1e30 || squared < 1e-30) && squared <= __DBL_MAX__ && !is_zero(x, i)) return true;
+  }
+  return false;
+}
+
+template <class T>
+bool beyond(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y) {
+  const bool angles = kernel.kind == FASTDL_COSINE || kernel.kind == FASTDL_ARC_COSINE;
+  return sizeof(T) == 4 && angles && (beyond(x) || (y && beyond(*y)));
+}
+
+// Arguments in double, and room for results.
+class Widened {
+ public:
+  template <class T>
+  Matrix<const double> operator()(const Matrix<const T>& m) {
+    const Matrix<double> to = room(m);
+    for (Index i = 0; i < m.rows; ++i)
+      for (Index j = 0; j < m.cols; ++j) to.data[i * m.cols + j] = double(m.data[i * m.row_stride + j * m.col_stride]);
+    return {to.data, m.rows, m.cols, m.cols, 1};
+  }
+
+  template <class T>
+  Matrix<double> room(const Matrix<T>& m) {
+    return {doubles_.make(m.rows, m.cols), m.rows, m.cols, m.cols, 1};
+  }
+
+  template <class T>
+  static void copy(const Matrix<double>& from, const Matrix<T>& to) {
+    for (Index i = 0; i < to.rows; ++i)
+      for (Index j = 0; j < to.cols; ++j)
+        to.data[i * to.row_stride + j * to.col_stride] = T(from.data[i * from.cols + j]);
+  }
+
+ private:
+  Arrays<double> doubles_;
+};
+
+// The gradients for the samples, with the weights that `weigh` makes of matrices in one of both types.
+template <class T, class Weigh>
+double gradients_in_range(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<T>& dx,
+                          const Matrix<T>* dy, const Weigh& weigh) {
+  double gamma = 0;
+  if (!beyond(kernel, x, y)) {
+    weigh([](const Matrix<const T>& m) { return m; },
+          [&](Weights<T>& weights) { gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy); });
+    return gamma;
+  }
+  Widened widened;
+  const Matrix<const double> wide_x = widened(x), wide_y = y ? widened(*y) : wide_x;
+  const Matrix<double> x_room = widened.room(dx), y_room = dy ? widened.room(*dy) : x_room;
+  weigh([&](const Matrix<const T>& m) { return widened(m); },
+        [&](Weights<double>& weights) {
+          gamma =
+              gradients_of_both<double>(kernel, wide_x, y ? &wide_y : nullptr, weights, x_room, dy ? &y_room : nullptr);
+        });
+  widened.copy(x_room, dx);
+  if (dy) widened.copy(y_room, *dy);
+  return gamma;
+}
+
+template <class Type>
+using NumberOf = std::remove_const_t<std::remove_pointer_t<decltype(Type::data)>>;
+
+template <class T>
+double product_gradients(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y,
+                         const Matrix<const T>& v, const Matrix<const T>& grad, const Matrix<T>& dx,
+                         const Matrix<T>* dy) {
+  return gradients_in_range<T>(kernel, x, y, dx, dy, [&](const auto& in_type, const auto& run) {
+    using F = NumberOf<decltype(in_type(v))>;
+    Arrays<F> arrays;
+    ProductWeights<F> weights(in_type(grad), in_type(v), !y, arrays);
+    run(weights);
+  });
+}
+
+template <class T>
+double matrix_gradients(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y,
+                        const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy) {
+  return gradients_in_range<T>(kernel, x, y, dx, dy, [&](const auto& in_type, const auto& run) {
+    GivenWeights<NumberOf<decltype(in_type(grad))>> weights(in_type(grad), !y);
+    run(weights);
+  });
+}
+
 }  // namespace
 
 #define FASTDL_BODIES_OF(T)                                                                                           \
@@ -337,14 +430,11 @@ double gradients_of_both(const Kernel& kernel, const Matrix<const T>& x, const M
                   const Matrix<const T>& grad, const Matrix<T>& dx, const Matrix<T>* dy, const Matrix<T>& dv,         \
                   double& gamma) {                                                                                    \
     matvec(kernel, y ? *y : x, x, grad, dv);                                                                          \
-    Arrays<T> arrays;                                                                                                 \
-    ProductWeights<T> weights(grad, v, !y, arrays);                                                                   \
-    gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy);                                                      \
+    gamma = product_gradients<T>(kernel, x, y, v, grad, dx, dy);                                                      \
   }                                                                                                                   \
   void vjp(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<const T>& grad,     \
            const Matrix<T>& dx, const Matrix<T>* dy, double& gamma) {                                                 \
-    GivenWeights<T> weights(grad, !y);                                                                                \
-    gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy);                                                      \
+    gamma = matrix_gradients<T>(kernel, x, y, grad, dx, dy);                                                          \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

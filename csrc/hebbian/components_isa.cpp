@@ -20,7 +20,8 @@ T total_of(Vec<T> a, Vec<T> b) {
 template <class T, class F>
 class Candid {
  public:
-  // Computes in F, with samples times `scale`.
+  // Computes in F, with samples times `scale`. Rows of V from `count` on have not begun: the samples that they begin
+  // with overwrite them.
   Candid(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic, F scale)
       : x_(x), count_(count), amnesic_(amnesic), units_(v.rows), length_(round_up(v.cols, 2 * step<F>)), scale_(scale) {
     components_ = scratch_.array<F>(units_, length_);
@@ -30,7 +31,7 @@ class Candid {
     for (Index i = 0; i < units_; ++i) {
       F* row = components_ + i * length_;
       for (Index j = 0; j < length_; ++j)
-        row[j] = j < v.cols ? F(v.data[i * v.row_stride + j * v.col_stride]) * scale_ * scale_ : F(0);
+        row[j] = i < count && j < v.cols ? F(v.data[i * v.row_stride + j * v.col_stride]) * scale_ * scale_ : F(0);
       squares_[i] = dot(row, row);
     }
   }
@@ -57,10 +58,13 @@ class Candid {
     return fits && !simd::any(sum != sum);
   }
 
-  void write(const Matrix<T>& out) const {
+  // Rows of V that still have not begun stay as they are.
+  void write(const Matrix<const T>& v, const Matrix<T>& out) const {
     for (Index i = 0; i < out.rows; ++i)
       for (Index j = 0; j < out.cols; ++j)
-        out.data[i * out.row_stride + j * out.col_stride] = T(components_[i * length_ + j] / scale_ / scale_);
+        out.data[i * out.row_stride + j * out.col_stride] = i < count_ + x_.rows
+                                                                ? T(components_[i * length_ + j] / scale_ / scale_)
+                                                                : v.data[i * v.row_stride + j * v.col_stride];
   }
 
  private:
@@ -133,8 +137,8 @@ template <class T>
 struct Range {
   double most = 0, least = __builtin_huge_val();
 
-  void add(const Matrix<const T>& m, bool squares) {
-    for (Index i = 0; i < m.rows; ++i) {
+  void add(const Matrix<const T>& m, Index rows, bool squares) {
+    for (Index i = 0; i < rows; ++i) {
       core::check_interrupt(i, m.cols);
       T of_row = 0;
       for (Index j = 0; j < m.cols; ++j) {
@@ -166,14 +170,12 @@ void candid(const Matrix<const T>& v, const Matrix<const T>& x, Index count, dou
   {
     Candid<T, F> components(v, x, count, amnesic, scale);
     if (components.run(false) == all_finite) {
-      components.write(out);
+      components.write(v, out);
       diverged = all_finite;
       return;
     }
   }
-  diverged = bad_from_the_start;
   Candid<T, F> components(v, x, count, amnesic, scale);
-  if (!components.finite()) return;
   diverged = components.run(true);
 }
 
@@ -183,9 +185,13 @@ void candid(const Matrix<const T>& v, const Matrix<const T>& x, Index count, dou
 template <class T>
 void ccipca_of(const Matrix<const T>& v, const Matrix<const T>& x, Index count, double amnesic, const Matrix<T>& out,
                Index& diverged) {
+  if (x.rows > 0 && !all_numbers(v)) {
+    diverged = bad_from_the_start;
+    return;
+  }
   Range<T> range;
-  range.add(v, true);
-  range.add(x, false);
+  range.add(v, at_most(v.rows, count), true);
+  range.add(x, x.rows, false);
   if constexpr (sizeof(T) == 4)
     if (range.least < 0x1p-24 * range.most) return candid<T, double>(v, x, count, amnesic, 1.0, out, diverged);
   const double usual =

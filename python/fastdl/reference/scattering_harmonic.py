@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from array_api_compat import array_namespace, device
 
 from fastdl.reference.fourier import fftn, ifftn
+from fastdl.reference.pairs import wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,12 +20,11 @@ _AXES = (-3, -2, -1)
 
 
 def _constant(xp: Any, array: HostArray, x: Array) -> Array:
-    dtype = xp.complex64 if x.dtype == xp.float32 else xp.complex128
-    return xp.asarray(array.copy(), dtype=dtype, device=device(x))
+    return xp.asarray(array.copy(), dtype=xp.complex128, device=device(x))
 
 
 def _spectrum(xp: Any, u: Array) -> Array:
-    return fftn(xp, xp.astype(u, xp.complex64 if u.dtype == xp.float32 else xp.complex128), _AXES)
+    return fftn(xp, xp.astype(u, xp.complex128), _AXES)
 
 
 def _modulus(xp: Any, u_hat: Array, filters: HostArray) -> tuple[list[Array], Array]:
@@ -81,7 +81,8 @@ def harmonic(x: Array, bank: Bank, max_order: int, covariant: bool, powers: tupl
                 u_hat = _spectrum(xp, u)
                 for j2 in range(j1 + 1, J + 1):
                     give((j1, j2), _modulus(xp, u_hat, _used(filters, j2, covariant))[1])
-    return xp.stack([xp.stack(row, axis=-2) for row in rows.values()], axis=-3)
+    result = xp.stack([xp.stack(row, axis=-2) for row in rows.values()], axis=-3)
+    return xp.astype(result, x.dtype, copy=False)
 
 
 def harmonic_vjp(
@@ -90,7 +91,7 @@ def harmonic_vjp(
     """Give the gradient for x of the sum of all results times `grad`."""
     xp = array_namespace(x)
     J = bank[0].shape[0] - 1
-    x_hat = _spectrum(xp, x)
+    x_hat, grad = _spectrum(xp, x), wide(grad)
     paths = {path: row for row, path in enumerate(_pairs(J, max_order))}
     total = xp.zeros_like(x_hat)
 
@@ -110,4 +111,4 @@ def harmonic_vjp(
                     inner = inner + _adjoint(xp, w, v, slope((j1, j2), degree, v), _used(filters, j2, covariant))
                 g = g + xp.real(ifftn(xp, inner, _AXES))
             total = total + _adjoint(xp, z, u, g, _used(filters, j1, covariant))
-    return xp.real(ifftn(xp, total, _AXES))
+    return xp.astype(xp.real(ifftn(xp, total, _AXES)), x.dtype, copy=False)

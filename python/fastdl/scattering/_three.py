@@ -16,6 +16,8 @@ from fastdl.scattering._filters import bank_3d, frozen
 from fastdl.scattering._native import filters_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastdl._arrays import Array, HostArray
     from fastdl._dispatch import Call
 
@@ -37,6 +39,15 @@ def _spectra(
     kind = np.complex64 if dtype == "float32" else np.complex128
     used = [filters if covariant else filters[:, :1] for filters in bank_3d(shape, J, L, sigma_0)]
     return tuple(frozen(filters.reshape(*filters.shape[:2], -1).astype(kind, copy=False)) for filters in used)
+
+
+def _squares_leave(call: Call) -> bool:
+    """Tell whether moduli of float32 volumes may be so large or small that the kernels cannot square them."""
+    x = call.arrays[0]
+    if call.backend != "native" or call.dtype != np.float32 or not x.size:
+        return False
+    most = np.abs(x).max((-3, -2, -1))
+    return bool(np.any(((most > 1e13) | (most < 1e-13)) & (most > 0) & np.isfinite(most)))
 
 
 class HarmonicScattering3D:
@@ -153,6 +164,13 @@ class HarmonicScattering3D:
             call.backend = "reference"
         return bank, self.max_order, self.rotation_covariant, self.integral_powers
 
+    def _in_double(self, call: Call, compute: Callable[..., Array]) -> Array:
+        """Compute in float64 what is asked for in float32."""
+        result = compute(*(array.astype(np.float64) for array in call.arrays))
+        with np.errstate(over="ignore"):
+            narrow = result.astype(np.float32)
+        return call.library.wrap(narrow, call.like)
+
     def _output(self) -> tuple[int, int, int]:
         return len(self._paths()), self.L + 1, len(self.integral_powers)
 
@@ -187,6 +205,8 @@ class HarmonicScattering3D:
         """
         call = self._forward.begin(x)
         batch = batch_of(call, self.shape)
+        if _squares_leave(call):
+            return self._in_double(call, self.scattering)
         return call.finish((*batch, *self._output()), None, *self._told(call))
 
     def vjp(self, x: Array, grad: Array) -> Array:
@@ -213,6 +233,8 @@ class HarmonicScattering3D:
         """
         call = self._backward.begin(x, grad)
         grad_of(call, (*batch_of(call, self.shape), *self._output()))
+        if _squares_leave(call):
+            return self._in_double(call, self.vjp)
         return call.finish(tuple(call.arrays[0].shape), None, *self._told(call))
 
     def moments(self, x: Array) -> Array:
