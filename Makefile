@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # once; pip builds only what it installs.
 # The CUDA kernels are executed without nvcc; CUDA=ON builds fastdl._cuda with it, for all architectures.
 CUDA ?= OFF
-BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_CUDA=$(CUDA) -C cmake.define.FASTDL_BUILD_TESTS=ON -C build-dir=build/cpp -C "build.targets=_core;fastdl"
+BUILD := -C cmake.define.FASTDL_WARNINGS_AS_ERRORS=ON -C cmake.define.FASTDL_CUDA=$(CUDA) -C cmake.define.FASTDL_BUILD_TESTS=ON -C build-dir=build/cpp -C "build.targets=_core;fastdl$(if $(filter ON,$(CUDA)),;_cuda)"
 SOURCES := $(shell find csrc cmake -type f) $(if $(filter ON,$(CUDA)),$(shell find cuda -type f)) CMakeLists.txt pyproject.toml python/fastdl/_version.py
 PYTEST := $(BIN)/python -m pytest -q
 # A process a core; what measures time comes after, by itself.
@@ -24,7 +24,11 @@ $(VENV)/.environment: pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check scikit-build-core pybind11 cmake ninja
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.environment $(SOURCES)
+# With or without CUDA: a change of that is a reason to build again.
+$(VENV)/.cuda-$(CUDA): | $(VENV)/.environment
+	rm -f $(VENV)/.cuda-* && touch $@
+
+$(VENV)/.installed: $(VENV)/.environment $(VENV)/.cuda-$(CUDA) $(SOURCES)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation $(BUILD) -e ".[dev,bench]"
 	touch $@
 
@@ -176,7 +180,9 @@ build/ptxsim/_cuda.so: $(PTX_OBJECTS)
 
 test-cuda: build-cuda ## the CUDA kernels, emulated and as nvcc compiles them, with their threads in three orders
 	$(BIN)/cmake --build build/cpp --target test_cuda_emulation && build/cpp/tests/cpp/test_cuda_emulation
-	FASTDL_CUDA_ORDERS=fwd,rev,random $(PYTEST) -n auto --dist worksteal tests/test_cuda*.py
+	rm -rf build/launches && mkdir -p build/launches
+	FASTDL_CUDA_ORDERS=fwd,rev,random FASTDL_CUDA_LAUNCHES=$(abspath build/launches) $(PYTEST) -n auto --dist worksteal tests/test_cuda*.py
+	$(BIN)/python tests/cuda_launches.py build/cpp/cuda_emulation build/launches
 
 test-no-native: $(VENV)/.environment ## the suite on an install without compiled kernels
 	rm -rf build/no-native && $(PYTHON) -m venv build/no-native

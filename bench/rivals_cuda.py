@@ -17,6 +17,10 @@ import rivals_torch
 from cases.bench_case import BenchCase
 
 OURS_ON_CUDA = "fastdl cuda"
+
+# The reference may keep every term in memory: so many take 8 GB in float64, and more than one copy may be kept.
+LARGEST_CUPY = 1e9
+
 Maker = Callable[..., Callable[[], Any]]
 
 
@@ -88,7 +92,8 @@ def installed(case: BenchCase, of_torch: Maker | None) -> dict[str, Maker]:
     makers: dict[str, Maker] = {}
     if ours is not None and fastdl.show_config("dicts")["cuda"]:
         makers[OURS_ON_CUDA] = on_device(case, ours, "cuda")
-    if cupy_device() is not None:
+    invited = not case.rivals or "cupy" in case.rivals
+    if cupy_device() is not None and invited and case.terms <= LARGEST_CUPY:
         makers["cupy"] = on_device(case, cupy_device(), "reference")
     if theirs is not None and of_torch is not None:
 

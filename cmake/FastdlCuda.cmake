@@ -15,8 +15,9 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-# The generation of 2018 and what came after it, as far as this nvcc knows them: code for 80 runs on 86 and 89 too, and still newer
-# ones compile the PTX of the last.
+# The generation of 2018 and what came after it, as far as this nvcc knows them. Code runs on the later ones of its own
+# generation too: that of 80 on 86 and 89, that of 100 on 103. For all others the driver compiles PTX, which serves what
+# is not older than itself: that of the last is for those to come, and that of 100 for 110, between the two.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(architecture 75 80 90 100 120)
@@ -25,7 +26,11 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(newest ${architecture})
     endif()
   endforeach()
+  if(known MATCHES "compute_100\n")
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 100-virtual)
+  endif()
   list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)
+  list(REMOVE_DUPLICATES CMAKE_CUDA_ARCHITECTURES)
 endif()
 enable_language(CUDA)
 pybind11_add_module(_cuda ${FASTDL_CUDA_KERNELS} ${FASTDL_CUDA_BINDINGS})

@@ -43,6 +43,7 @@ __device__ __forceinline__ T rectified(T value, T slope) {
 
 constexpr int activation_threads = 256;
 
+// In place, for the activations that take a pass of their own. Limit: memory, a read and a write of a number.
 template <class T>
 __global__ void __launch_bounds__(activation_threads) activate(T* values, Index count, Activation activation) {
   const Index all = Index(gridDim.x) * activation_threads;

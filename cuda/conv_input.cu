@@ -36,7 +36,8 @@ __device__ __forceinline__ Index tap_along(const Classes& c, int axis, Index of_
   return -1;
 }
 
-// The table of every class: k = (filter, tap).
+// The table of every class: k = (filter, tap). Limited by its launch: 24 bytes for four terms of a sum, each used for
+// all positions of its class.
 __global__ void __launch_bounds__(element_threads)
     input_taps_kernel(Classes c, Order order, Strides strides, Tap* to, Index groups, Index count) {
   for (Index number = first_element(); number < count; number += element_step()) {
@@ -56,7 +57,9 @@ __global__ void __launch_bounds__(element_threads)
   }
 }
 
-// The filters of every class and group: to[class, group, channel, k], with zeros where k has no filter or tap.
+// The filters of every class and group: to[class, group, channel, k], with zeros where k has no filter or tap. Limit:
+// the instructions that find a tap, several divisions of 64 bits for the read and the write of one number; small beside
+// the product, which takes each number for all positions.
 template <class T>
 __global__ void __launch_bounds__(element_threads)
     input_filters_kernel(Classes c, Order order, const T* w, T* to, Index depth, Index count) {

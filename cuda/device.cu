@@ -154,10 +154,14 @@ void check_inside(const char* name, const void* address, std::size_t bytes) {
 
 int enter(const Place& place) {
   here = place;
+  emulation::machine.stream = place.stream;
   return place.device;
 }
 
-void leave(int) { report_fault(); }
+void leave(int) {
+  emulation::machine.stream = nullptr;
+  report_fault();
+}
 
 int device_count() { return 1; }
 

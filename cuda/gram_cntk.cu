@@ -83,7 +83,8 @@ __device__ __forceinline__ T window_sum(const T* map, const Layers& layers, int 
 }
 
 // Sxx of every image and layer: a ReLU of this normalisation keeps it. Computed as S is for displacement 0, so that an
-// image and itself have angles of exactly 0 there.
+// image and itself have angles of exactly 0 there. Limit: shared memory, q^2 loads a point and layer; a block an image,
+// where `displaced` has many for every pair.
 template <class T>
 __global__ void __launch_bounds__(sum_threads) variances(const T* images, Layers layers, T weight, T* to) {
   FASTDL_DYNAMIC_SHARED(T, memory);
@@ -109,6 +110,8 @@ struct PairsOfImages {
   bool triangle, flatten;
 };
 
+// One block: two images and all displacements of one height. Limit: arithmetic, as said above; the maps in shared
+// memory, 16 bytes (f64: 32) a pixel, leave room for as many blocks as they fit.
 template <class T>
 __global__ void __launch_bounds__(sum_threads)
     displaced(const T* x, const T* y, const T* x_variances, const T* y_variances, Layers layers, T weight,
@@ -160,7 +163,8 @@ __global__ void __launch_bounds__(sum_threads)
   if (threadIdx.x == 0) partial[Index(blockIdx.x) * gridDim.y + blockIdx.y] = total;
 }
 
-// K from the sums of all heights of displacements, a thread a pair.
+// K from the sums of all heights of displacements, a thread a pair. Limit: memory, 2 H - 1 doubles a pair, which is
+// nothing beside `displaced`.
 template <class T>
 __global__ void __launch_bounds__(sum_threads)
     average(const double* partial, Index count, Index heights, double terms, PairsOfImages pairs, T* k) {

@@ -113,6 +113,7 @@ __device__ __forceinline__ void add_product(const Sums<T>& sums, const OwnSums<T
   }
 }
 
+// Limit: the arithmetic of the tiles (gram_tile.cuh), at the occupancy of these: docs/cuda/resources.md.
 template <class T, class Rule, class Function>
 __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
     product(Rows<T> x, Rows<T> y, Index features, Rule rule, Function function, RightSides<T> right, Split<T> split) {

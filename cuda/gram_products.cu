@@ -3,6 +3,7 @@
 #include "gram_matvec.cuh"
 #include "gram_rows.cuh"
 #include "gram_sums.cuh"
+#include "strided.hpp"
 
 namespace fastdl::gram::cuda {
 namespace {
@@ -19,7 +20,9 @@ __device__ __forceinline__ T minus_infinity() {
 
 // Attention: the tile becomes scores, scale q.k, and then e^(score - m) with the largest score m of the row so far that
 // this warp has seen. Its sums begin anew when m grows: what there is shrinks by e^(m before - m). The sum of the
-// weights is kept beside those of the products.
+// weights is kept beside those of the products. Limit: arithmetic, 2 d flops a score, again for every 16 columns of V,
+// beside some 20 instructions for its exponential and 2 flops for each column. The registers of a tile leave room for
+// few warps: docs/cuda/resources.md.
 template <class T>
 __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
     attention(Rows<T> q, Rows<T> k, Index features, T scale, RightSides<T> right, Split<T> split) {
@@ -78,7 +81,7 @@ __global__ void __launch_bounds__(Shape<T>::threads, Shape<T>::resident_blocks)
 }
 
 // The sum of the parts of attention: they count by their largest scores, and the sums are divided by those of the
-// weights.
+// weights. Limit: memory, `strips` (at most 32) reads and a write of a number; in f64 the exponential for each of them.
 template <class T>
 __global__ void __launch_bounds__(256) join_parts(Split<T> split, Index strips, Index rows, Index right_sides, T* out) {
   const Index at = Index(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -117,14 +120,27 @@ struct Plan {
   }
 };
 
-}  // namespace
+// run(v, out) for as many right-hand sides at a time as one launch takes: their parts need memory, and a grid has its
+// limits.
+template <class T, class Run>
+void for_right_sides(const char* name, const MatrixView<const T>& v, Index rows, T* out, Stream stream,
+                     const Run& run) {
+  constexpr Index most = 4096;
+  if (v.cols <= most) return run(v, out);
+  const Scratch<T> part(name, rows * most, stream);
+  for (Index first = 0; first < v.cols; first += most) {
+    MatrixView<const T> some = v;
+    some.data += first * v.col_stride;
+    some.cols = v.cols - first < most ? v.cols - first : most;
+    run(some, part.data());
+    fastdl::cuda::scatter(name, part.data(), out + first, {2, {rows, some.cols}, {v.cols, 1}}, stream);
+  }
+}
 
 template <class T>
-void matvec(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView<const T>& y,
-            const MatrixView<const T>& v, T* out, Stream stream) {
-  constexpr const char* name = "gram.matvec";
+void multiply(const char* name, const Kernel& kernel, const MatrixView<const T>& x, const MatrixView<const T>& y,
+              const MatrixView<const T>& v, T* out, Stream stream) {
   const Index p = v.cols;
-  if (x.rows == 0 || p == 0) return;
   const Plan<T> plan(x.rows, y.rows, p);
   const Scratch<T> partial(name, plan.strips * plan.rows_at_once * p, stream);
   for (Index first = 0; first < x.rows; first += plan.rows_at_once) {
@@ -142,12 +158,9 @@ void matvec(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView
 }
 
 template <class T>
-void softmax_matvec(const MatrixView<const T>& q, const MatrixView<const T>& k, const MatrixView<const T>& v,
-                    double scale, T* out, Stream stream) {
-  constexpr const char* name = "gram.softmax_matvec";
+void attend(const char* name, const MatrixView<const T>& q, const MatrixView<const T>& k, const MatrixView<const T>& v,
+            double scale, T* out, Stream stream) {
   const Index p = v.cols;
-  if (q.rows == 0 || p == 0) return;
-  if (k.rows == 0) return fastdl::cuda::set_zero(name, out, std::size_t(q.rows * p) * sizeof(T), stream);
   const Plan<T> plan(q.rows, k.rows, p);
   const Scratch<T> partial(name, plan.strips * plan.rows_at_once * p, stream);
   const Scratch<T> largest(name, plan.strips * plan.rows_at_once, stream);
@@ -165,6 +178,27 @@ void softmax_matvec(const MatrixView<const T>& q, const MatrixView<const T>& k, 
     fastdl::cuda::launch(name, join_parts<T>, {dim3(blocks_of(rows * p, 256)), dim3(256), 0, stream}, split,
                          plan.strips, rows, p, out + first * p);
   }
+}
+
+}  // namespace
+
+template <class T>
+void matvec(const Kernel& kernel, const MatrixView<const T>& x, const MatrixView<const T>& y,
+            const MatrixView<const T>& v, T* out, Stream stream) {
+  constexpr const char* name = "gram.matvec";
+  if (x.rows == 0 || v.cols == 0) return;
+  for_right_sides(name, v, x.rows, out, stream,
+                  [&](const MatrixView<const T>& some, T* to) { multiply(name, kernel, x, y, some, to, stream); });
+}
+
+template <class T>
+void softmax_matvec(const MatrixView<const T>& q, const MatrixView<const T>& k, const MatrixView<const T>& v,
+                    double scale, T* out, Stream stream) {
+  constexpr const char* name = "gram.softmax_matvec";
+  if (q.rows == 0 || v.cols == 0) return;
+  if (k.rows == 0) return fastdl::cuda::set_zero(name, out, std::size_t(q.rows * v.cols) * sizeof(T), stream);
+  for_right_sides(name, v, q.rows, out, stream,
+                  [&](const MatrixView<const T>& some, T* to) { attend(name, q, k, some, scale, to, stream); });
 }
 
 #define FASTDL_GRAM_PRODUCTS(T)                                                                                    \

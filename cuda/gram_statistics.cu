@@ -75,7 +75,8 @@ struct Margins {
   double *rows, *columns, *total;
 };
 
-// From the sums of a matrix to what makes them all 0 when it is subtracted.
+// From the sums of a matrix to what makes them all 0 when it is subtracted. Limit: latency, one block with two passes
+// of n / 256 dependent reads from L2: an estimated 25 us for n = 16384, where the matrix takes milliseconds.
 __global__ void __launch_bounds__(sum_threads) to_means(Margins sums, Index n) {
   FASTDL_SHARED(SumRoom, room);
   const double total = block_sum(n, room, [&](Index i) { return sums.rows[i]; });
@@ -87,6 +88,7 @@ __global__ void __launch_bounds__(sum_threads) to_means(Margins sums, Index n) {
 }
 
 // From the sums off the diagonal to those of what is left when the mean off the diagonal is subtracted, and that mean.
+// Limit: as to_means, with a third pass.
 __global__ void __launch_bounds__(sum_threads) to_remainders(Margins sums, Index n, double* mean) {
   FASTDL_SHARED(SumRoom, room);
   const double total = block_sum(n, room, [&](Index i) { return sums.rows[i]; });
@@ -168,7 +170,8 @@ __device__ __forceinline__ double hsic(const Estimate& of, Index n, Index parts,
          (size * (size - 3));
 }
 
-// The number itself, by one block.
+// The number itself, by one block. Limit: latency, n / 8192 dependent reads from L2 for the parts, and n / 256 more for
+// the unbiased estimate; three times that for the alignment.
 template <class T>
 __global__ void __launch_bounds__(sum_threads) estimate(Estimate both, Estimate first, Estimate second, Index n,
                                                         Index parts, bool unbiased, bool aligned, T* out) {

@@ -45,7 +45,8 @@ __device__ __forceinline__ double block_sum(std::int64_t count, SumRoom& room, c
   return room.value[0];
 }
 
-// out[0] = the sum of `count` values, by one block.
+// out[0] = the sum of `count` values, by one block. Limit: latency, count / 256 dependent reads from L2: an estimated
+// 0.2 ms for the 262 144 parts of a panel of gram_vjp, on an A100 or H100.
 template <class T>
 __global__ void __launch_bounds__(sum_threads) add_all(const T* values, std::int64_t count, double* out) {
   FASTDL_SHARED(SumRoom, room);

@@ -1,5 +1,6 @@
 // Filters written out for all elements, pooling over a group, and the matrix of a function on a finite group. All are
-// bound by memory: a number is read once, or a few times from L1 and L2, and written once.
+// bound by memory: a number is read once, or a few times from L1 and L2, and written once; but for the filters, where
+// the place of a number takes longer than its bytes.
 #pragma once
 
 #include "group_forms.cuh"
@@ -8,7 +9,8 @@ namespace fastdl::group::cuda {
 
 constexpr int element_threads = 256;
 
-// out[o,s,i,t] = A_s w[o,i,s^-1 t], or A_s w[o,i]: one number a thread, taken from the pixel that s moves here.
+// out[o,s,i,t] = A_s w[o,i,s^-1 t], or A_s w[o,i]: one number a thread, taken from the pixel that s moves here. Limit,
+// estimated: some 250 instructions a number, most of them divisions of 64 bits; once a call.
 template <class T>
 __global__ void __launch_bounds__(element_threads)
     expand_filters(const T* w, Orbits filter, int elements, Index out_channels, Index in_channels, T* out) {
@@ -25,7 +27,8 @@ __global__ void __launch_bounds__(element_threads)
   }
 }
 
-// dw[o,i,u] = sum over s, in their order, of A_s^-1 G[o,s,i,su]: one number a thread.
+// dw[o,i,u] = sum over s, in their order, of A_s^-1 G[o,s,i,su]: one number a thread. Limit: as expand_filters, for |G|
+// times fewer numbers with |G| reads each.
 template <class T>
 __global__ void __launch_bounds__(element_threads)
     contract_filters(const T* expanded, Orbits filter, int elements, Index out_channels, Index in_channels, T* dw) {

@@ -18,14 +18,14 @@ using fastdl::cuda::Scratch;
 
 constexpr int threads = 256;
 
-// z[t, i] = lr[t] y[t, i]
+// z[t, i] = lr[t] y[t, i]. Limit: memory, a read and a write of a number.
 template <class T>
 __global__ void __launch_bounds__(threads) scale_rows(const T* y, const T* lr, Index count, Index units, T* z) {
   for (Index place = Index(blockIdx.x) * threads + threadIdx.x; place < count; place += Index(gridDim.x) * threads)
     z[place] = lr[place / units] * y[place];
 }
 
-// to += sign * the sum of the parts, in their order
+// to += sign * the sum of the parts, in their order. Limit: memory, a read for each part, and a read and a write.
 template <class T>
 __global__ void __launch_bounds__(threads) add_parts(const T* parts, Index part_count, Index count, T sign, T* to) {
   const Index place = Index(blockIdx.x) * threads + threadIdx.x;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads) add_parts(const T* parts, Index part_
   to[place] = multiply_add(sign, sum, to[place]);
 }
 
-// squares = M(squares)
+// squares = M(squares). Limited by its launch: at most a write of units^2 numbers.
 template <class T>
 __global__ void __launch_bounds__(threads) mask_squares(T* squares, Index units, Rule rule) {
   const Index place = Index(blockIdx.x) * threads + threadIdx.x;
@@ -50,7 +50,8 @@ struct Starts {  // in shared memory
 };
 
 // After which sample the sum so far is not finite, for the columns of a block; y of all samples is there. A thread a
-// column, sample by sample: only ever run when the result was not finite.
+// column, sample by sample: only ever run when the result was not finite. Limit: latency, for each sample a chain of
+// `units` loads and stores from L2 in features / 256 blocks: an estimated 11 us a sample for 64 units on an A100.
 template <class T>
 __global__ void __launch_bounds__(threads) find_divergence(Rule rule, const T* weights, Index units, Samples<T> samples,
                                                            const T* lr, const T* y, T* total, Index* diverged) {

@@ -105,7 +105,8 @@ __global__ void __launch_bounds__(threads, 1) learn_candidly(Candid<T> a) {
 constexpr int search_threads = 256;
 constexpr Index most_blocks = 128;
 
-// The largest size of the elements that a block looks at, those that are no numbers left out.
+// The largest size of the elements that a block looks at, those that are no numbers left out. Limit: memory, one read
+// of a number, if its 128 blocks are enough to fill the chip.
 template <class T>
 __global__ void __launch_bounds__(search_threads) find_largest(Samples<T> values, T* found) {
   FASTDL_SHARED(Partials<T>, partials);

@@ -113,6 +113,8 @@ __global__ void __launch_bounds__(threads, 2)
   }
 }
 
+// A block a state: its overlaps with all patterns, and the sum of their powers. Limit: reads of the patterns from L2,
+// all of them for every state, and their conversion to double; 2 flops in double a number.
 template <class T>
 __global__ void __launch_bounds__(threads) dense_energies(Patterns<T> patterns, const T* states, T* out) {
   FASTDL_SHARED(Partials<double>, partials);

@@ -60,13 +60,14 @@ void recall_together(const char* name, const T* weights, const T* thresholds, In
 
 constexpr int threads = 256;
 
-// g[i, first + i] = 0
+// g[i, first + i] = 0. Limited by its launch: one write a row.
 template <class T>
 __global__ void __launch_bounds__(threads) clear_diagonal(T* g, Index rows, Index columns, Index first) {
   const Index i = Index(blockIdx.x) * threads + threadIdx.x;
   if (i < rows) g[i * columns + first + i] = T(0);
 }
 
+// In place. Limit: memory, a read and a write of a number.
 template <class T>
 __global__ void __launch_bounds__(threads) scale_all(T* values, Index count, T factor) {
   const Index i = Index(blockIdx.x) * threads + threadIdx.x;

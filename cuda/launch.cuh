@@ -132,7 +132,8 @@ void launch(const char* name, void (*kernel)(Parameters...), const Geometry& geo
                              "] expected the kernel to start on the current device, got: " + cudaGetErrorString(error));
   }
 #else
-  emulation::run(name, geometry.grid, geometry.block, geometry.shared_bytes, [&] { std::apply(kernel, values); });
+  emulation::run(name, reinterpret_cast<const void*>(kernel), geometry.grid, geometry.block, geometry.shared_bytes,
+                 geometry.stream, [&] { std::apply(kernel, values); });
 #endif
 }
 

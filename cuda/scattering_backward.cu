@@ -8,7 +8,8 @@
 namespace fastdl::scattering::cuda {
 namespace {
 
-// dx (images, height, width): the sum, for each sample, over the places of the padded image it was copied to.
+// dx (images, height, width): the sum, for each sample, over the places of the padded image it was copied to. Limit:
+// memory, one read of every padded number and one write of a sample.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     unpad_kernel(const T* padded, Index size, int nx, int height, int width, const int* begin_y, const int* copies_y,

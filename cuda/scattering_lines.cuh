@@ -139,7 +139,8 @@ __global__ void __launch_bounds__(most_threads)
       [&](int output, T sum) { to[output] = sum; });
 }
 
-// The channels of these, averaged across.
+// The channels of these, averaged across. Limit: reads from L2, as many as the low-pass has taps for a result; there
+// are fewer of them than in average_down_kernel by as much as that has averaged.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     average_across_kernel(Channels<T> channels, int filters, int nx, const T* averages, int share, int blocks_a_task) {
@@ -159,7 +160,8 @@ __global__ void __launch_bounds__(most_threads)
       [&](int output, T sum) { to[output] = exponent ? std::ldexp(sum, exponent) : sum; });
 }
 
-// The adjoint across: averages (tasks, count, nx) of the gradients of channels.
+// The adjoint across: averages (tasks, count, nx) of the gradients of channels. Limit: memory, one write of a number;
+// its reads are the few gradients whose averages it is in, from L1.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     spread_across_kernel(Channels<T> channels, int filters, int nx, Index tasks, T* averages) {
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(most_threads)
   }
 }
 
-// Padded images, as real numbers.
+// Padded images, as real numbers. Limit: memory, one read and one write of a number.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     pad_kernel(Padding<T> padding, int nx, Index size, Index images, T* padded) {

@@ -81,7 +81,7 @@ struct Sums {
 
 // The sums of powers of u (groups, voxels), a block a group. Each thread sums up runs of 32 in T, and these, like the
 // sums of all threads, in double: a sum of a million has the accuracy of one of some hundreds. Limit: reads of u from
-// L2, once a power.
+// L2, once a power, through as many multiprocessors as there are groups: about 0.1 TB/s each, estimated.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     power_sums_kernel(const T* u, Index voxels, Powers powers, Sums<T> sums) {
@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(most_threads)
   }
 }
 
-// g (groups, voxels): the gradient for u from that for the sums of its powers.
+// g (groups, voxels): the gradient for u from that for the sums of its powers. Limit: memory, one read and one write of
+// a number; or some 80 instructions for every power whose slope takes std::pow, as those of 1/2 and 1.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     power_slopes_kernel(const T* u, Index voxels, Index groups, Powers powers, Sums<T> sums, T* g) {
@@ -127,7 +128,8 @@ __global__ void __launch_bounds__(most_threads)
   }
 }
 
-// z (groups, harmonics, voxels) times `factor` g/u, and 0 where u is 0.
+// z (groups, harmonics, voxels) times `factor` g/u, and 0 where u is 0. Limit: memory, a read and a write of a complex
+// number, and a read of u and of g, which other harmonics find in L2 as far as they fit.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     harmonic_directions_kernel(Complex<T>* z, int harmonics, Index voxels, Index groups, T factor, const T* u,
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(most_threads)
 }
 
 // back (inputs, voxels) = the sum over the filters, in their order, of waves (inputs, filters, voxels) times conjugate
-// filters; added to what is there where `more` says so.
+// filters; added to what is there where `more` says so. Limit: memory, two reads of a complex number a filter.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     harmonic_gather_kernel(const Complex<T>* waves, const Complex<T>* filters, int count, Index voxels, Index inputs,
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(most_threads)
 }
 
 // g = g + factor times the real parts of z, or without g where it is not to be added to. g of one input is `stride`
-// numbers from that of the next.
+// numbers from that of the next. Limit: memory, a read of a complex number, and a read and a write of a real one.
 template <class T>
 __global__ void __launch_bounds__(most_threads)
     real_parts_kernel(const Complex<T>* z, Index voxels, Index inputs, T factor, bool more, T* g, Index stride) {

@@ -32,6 +32,12 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason="takes gigabytes: --large"))
 
 
+def pytest_sessionfinish():
+    """Tell tests/cuda_launches.py which kernels this process has emulated."""
+    folder = os.environ.get("FASTDL_CUDA_LAUNCHES")
+    cuda_device.tell_launches(folder) if folder else None
+
+
 def _use(level):
     """Compute on `level`, an instruction set or "reference", until resumed."""
     with fastdl.backend("reference" if level == "reference" else "native"):

@@ -1,6 +1,7 @@
 """The contenders of the benchmarks on a GPU, as far as they can be tried without one."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,26 @@ def test_nobody_without_a_device(monkeypatch):
     for name in ("cupy_device", "torch_device"):
         monkeypatch.setattr(rivals_cuda, name, lambda: None)
     assert rivals_cuda.installed(SMALLEST, lambda **inputs: None) == {}
+
+
+@pytest.mark.parametrize(
+    "changes, takes_part",
+    [
+        ({}, True),
+        ({"terms": rivals_cuda.LARGEST_CUPY}, True),
+        ({"terms": 2 * rivals_cuda.LARGEST_CUPY}, False),
+        ({"rivals": ("keops", "cupy")}, True),
+        ({"rivals": ("keops",)}, False),
+        ({"rivals": ("cupy",), "terms": 2 * rivals_cuda.LARGEST_CUPY}, False),
+    ],
+)
+def test_cupy_where_it_can_keep_up(monkeypatch, changes, takes_part):
+    device = rivals_cuda.Device(to_device, lambda: None)
+    monkeypatch.setattr(rivals_cuda, "cupy_device", lambda: device)
+    monkeypatch.setattr(rivals_cuda, "torch_device", lambda: None)
+    monkeypatch.setattr(rivals_cuda.fastdl, "show_config", lambda mode: {"cuda": True})
+    others = {"cupy"} if takes_part else set()
+    assert set(rivals_cuda.installed(replace(SMALLEST, **changes), None)) == {rivals_cuda.OURS_ON_CUDA, *others}
 
 
 @pytest.mark.parametrize("backend", ["cuda", "reference"])

@@ -128,6 +128,16 @@ def test_a_removed_barrier_is_a_race(faults):
 
 
 @untidy
+def test_a_race_depends_on_the_order(faults):
+    found = set()
+    for order in ORDERS:
+        out = np.zeros(1, np.int32)
+        faults.launch("last_writer", 1, COUNT, [out], order=order)
+        found.add(int(out[0]))
+    assert len(found) > 1
+
+
+@untidy
 @pytest.mark.parametrize(
     "kernel, arguments, message",
     [

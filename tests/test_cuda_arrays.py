@@ -72,6 +72,39 @@ class TestBackends:
         with pytest.raises(RuntimeError, match=r"\[backend\] expected a CUDA device, got none: see that nvidia-smi"):
             fastdl.backend("cuda")
 
+    def test_no_device_for_an_array(self, monkeypatch):
+        """As when the driver is too old for the extension, but not for the library of the array."""
+        monkeypatch.setattr(_dispatch, "_cuda", SimpleNamespace(device_count=lambda: 0))
+        monkeypatch.setattr(_dispatch, "_cuda_looked_for", True)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"\[gram.linear\] expected a CUDA device, got none: see that nv"):
+                fastdl.gram.linear(Array(np.eye(3)))
+
+    def test_devices_are_counted_once(self, monkeypatch):
+        asked = []
+        monkeypatch.setattr(_dispatch, "_cuda", SimpleNamespace(device_count=lambda: asked.append(True) or 1))
+        monkeypatch.setattr(_dispatch, "_cuda_looked_for", True)
+        for _ in range(3):
+            fastdl.gram._linear.begin(Array(np.eye(3)), None)
+        assert asked == [True]
+
+    @pytest.mark.parametrize("requested", ["auto", "cuda"])
+    def test_reference_without_the_interface(self, cuda, requested):
+        """The kernels find an array by `__cuda_array_interface__`; what DLPack alone hands over is not theirs."""
+        X, out = (ByDLPack(to_device(host).host) for host in (2 * np.eye(3), np.zeros((3, 3))))
+        with fastdl.backend(requested):
+            assert fastdl.gram._linear.begin(X, None).backend == "reference"
+            assert (fastdl.gram.linear(X).host == 4 * np.eye(3)).all()
+            assert fastdl.gram.linear(X, X, out=out) is out and (out.host == 4 * np.eye(3)).all()
+
+
+class ByDLPack(Array):
+    """An array that has no `__cuda_array_interface__`."""
+
+    @property
+    def __cuda_array_interface__(self):
+        raise AttributeError
+
 
 def test_selftest(cuda, monkeypatch, capsys):
     """What it checks of an installation with a GPU: the first of its functions, as all would take minutes here."""
@@ -98,17 +131,26 @@ class Recorder:
         return self.extension.enter(device, stream)
 
 
+def no_invented_streams(request):
+    """Skip on a GPU: its driver takes the number of a stream for an address, and reads there."""
+    if request.node.callspec.params["cuda"][0] == "gpu":
+        pytest.skip("invents a stream, which ends the process on a GPU")
+
+
 class TestStreams:
     @pytest.mark.parametrize("said, stream", [(None, 0), (1, 0), (2, 2), (1 << 40, 1 << 40)])
-    def test_of_an_array(self, cuda, monkeypatch, said, stream):
+    def test_of_an_array(self, cuda, monkeypatch, request, said, stream):
+        if stream > 2:  # the others are CUDA's own: the default one, and that of each thread
+            no_invented_streams(request)
         recorder = Recorder(cuda)
         monkeypatch.setattr(_dispatch, "_cuda", recorder)
         X = to_device(np.eye(3), stream=said)
         assert (fastdl.gram.linear(X).host == np.eye(3)).all()
         assert recorder.places == [(0, stream)]
 
-    def test_another_array_of_another_stream(self, cuda):
+    def test_another_array_of_another_stream(self, cuda, request):
         """Work waits for the stream that the array was made on."""
+        no_invented_streams(request)
         X, Y = to_device(np.eye(3), stream=8), to_device(2 * np.eye(3), stream=16)
         assert (fastdl.gram.linear(X, Y).host == 2 * np.eye(3)).all()
 

@@ -197,6 +197,16 @@ def test_matvec_over_tiles_and_parts(cuda, dtype, rng):
         assert single.tobytes() == found[:, column].tobytes()
 
 
+def test_more_right_hand_sides_than_a_launch_takes(cuda, dtype, rng):
+    X, Y = rng.integers(-3, 3, (2, 3)).astype(dtype), rng.integers(-3, 3, (1, 3)).astype(dtype)
+    v = rng.integers(-3, 3, (1, 4100)).astype(dtype)
+    found = gram.matvec(to_device(X), to_device(v), to_device(Y), kernel="linear").host
+    np.testing.assert_array_equal(found, X @ Y.T @ v)
+    found = gram.softmax_matvec(to_device(X), to_device(Y), to_device(v)).host
+    np.testing.assert_array_equal(found, np.repeat(v, 2, axis=0))  # one key has all the weight
+
+
+
 @pytest.mark.parametrize("scale", [None, -2.0])
 def test_softmax_matvec(cuda, dtype, rng, scale):
     for n, m, d, p in [(1, 1, 1, 1), (7, 33, 8, 5), (5, 4, 0, 2), (3, 300, 3, 18), (4, 0, 2, 3), (0, 2, 2, 1)]:

@@ -75,7 +75,7 @@ class TestLayers:
             assert np.abs(dx.host - case.dx).max() <= case.tolerances[1], case.shape
             assert np.abs(dw.host - case.dw).max() <= case.tolerances[2], case.shape
 
-    def test_in_portions(self, cuda, little_scratch, dtype, name, lift):
+    def test_in_portions(self, cuda, thorough, little_scratch, dtype, name, lift):
         """With scratch memory for a tile of pixels, a channel and a row at a time, to the same formula."""
         forward, input_of, weight_of = functions(lift)
         made = cases.expected(name, lift, dtype)

@@ -9,7 +9,7 @@ import pytest
 import fastdl
 from cases import hebbian as cases
 from cases import layouts
-from cuda_device import same_layout, to_device
+from cuda_device import ORDERS, same_layout, to_device
 from fastdl import _dispatch, hebbian
 from fastdl._arrays import NUMPY
 
@@ -29,7 +29,7 @@ MORE = ((1, 1, 1), (2, 64, 32), (33, 65, 31), (65, 9, 40), (4, 257, 97), (17, 13
 
 def is_first(request):
     """Whether this is the first world: what takes long is done once."""
-    return "emulated-fwd" in request.node.name
+    return f"emulated-{ORDERS[0]}" in request.node.name
 
 
 @pytest.fixture

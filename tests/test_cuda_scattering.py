@@ -8,7 +8,7 @@ import pytest
 
 import fastdl
 from cases import scattering_formulas as formulas
-from cuda_device import Array, same_layout, to_device
+from cuda_device import ORDERS, Array, same_layout, to_device
 from fastdl.scattering import HarmonicScattering3D, Scattering1D, Scattering2D, _native
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-7}
@@ -325,10 +325,10 @@ class TestThreads:
 
     @pytest.fixture
     def emulated(self, cuda, request):
-        if request.node.callspec.params["cuda"] != ("emulated", "fwd"):
+        if request.node.callspec.params["cuda"] != ("emulated", ORDERS[0]):
             pytest.skip("sets orders itself, which only the emulation can")
         yield cuda
-        cuda.set_order("fwd")
+        cuda.set_order(ORDERS[0])
         cuda.skip_barrier(-1)
 
     def results(self, S, x, grad):

@@ -30,6 +30,21 @@ def test_any_split_of_a_batch_gives_the_same_bits(native_level, dtype, work):
             np.testing.assert_array_equal(found, expected[first : first + part], strict=True, err_msg=f"{part} at once")
 
 
+@pytest.mark.parametrize("strange", [np.nan, 1e16], ids=["nan", "large"])
+@pytest.mark.parametrize("work", [work for work in WORK if work.split], ids=repr)
+def test_a_strange_sample_changes_no_other(native_level, work, strange):
+    """Not even which algorithm is taken for them."""
+    if strange != strange and work.name in ("conv.conv2d, fft",):
+        pytest.skip("transforms that are chosen by hand spread NaN")
+    batch = work.samples(np.float32, min(work.small, 9))
+    expected = work(batch)
+    batch[4] *= strange
+    with np.errstate(all="ignore"):
+        found = work(batch)
+    others = np.arange(len(batch)) != 4
+    np.testing.assert_array_equal(found[others], expected[others], strict=True)
+
+
 # Units in the last place of the largest element of a result, between any two instruction sets.
 BUDGET = 64
 

@@ -54,6 +54,7 @@ LONG = {
     "gram.laplacian": lambda: of(gram.laplacian, drawn(12000, 500), drawn(12000, 500)),
     "gram.matvec": lambda: of(gram.matvec, drawn(100000, 16), drawn(100000, 2)),
     "gram.cntk": lambda: of(gram.cntk, drawn(60, 3, 24, 24), depth=5),
+    "gram.cntk, large images": lambda: of(gram.cntk, drawn(4, 1, 64, 64), depth=3),
     "conv.conv2d": lambda: of(conv.conv2d, drawn(64, 128, 64, 64), drawn(256, 128, 3, 3), padding=1),
     "conv.conv2d, one channel": lambda: of(conv.conv2d, drawn(2, 1, 4000, 4000), drawn(8, 1, 15, 15)),
     "conv.conv2d_weight": lambda: of(
@@ -73,6 +74,11 @@ LONG = {
     "scattering.HarmonicScattering3D": lambda: of(
         scattering.HarmonicScattering3D(3, (96, 96, 96), L=3), drawn(8, 96, 96, 96)
     ),
+    # Fewer tasks than threads could do one after the other: the last of them is waited for.
+    "scattering.HarmonicScattering3D.vjp": lambda: gradient(
+        scattering.HarmonicScattering3D(2, (96, 96, 96), L=2), drawn(3, 96, 96, 96)
+    ),
+    "group.orbit_regularizer": lambda: of(group.orbit_regularizer, drawn(64, 160), 1.0),
     "hebbian.oja": lambda: learning(hebbian.oja, 4, 1000, 3000000),
     "hebbian.sanger": lambda: learning(hebbian.sanger, 64, 1000, 2000000),
     "hebbian.krotov": lambda: learning(hebbian.krotov, 64, 1000, 1000000, p=3.0),
@@ -112,10 +118,10 @@ def test_a_long_call_ends_soon(native, name):
     for count in (1, 2):
         with fastdl.threads(count):
             found = [interrupted(call)]
-            # A busy machine may keep a try waiting; what the library does is the same in all.
-            while found[-1] >= LIMIT and len(found) < 5:
+            # A busy machine may keep a try waiting, but not most of them.
+            while sum(seconds >= LIMIT for seconds in found) * 2 >= len(found) and len(found) < 5:
                 found.append(interrupted(call))
-            assert found[-1] < LIMIT, f"{found} seconds"
+            assert sum(seconds >= LIMIT for seconds in found) * 2 < len(found), f"{found} seconds"
     X = drawn(65, 33)
     np.testing.assert_allclose(gram.linear(X), X @ X.T, rtol=1e-4, atol=1e-4)
 
@@ -140,21 +146,29 @@ def test_another_handler_has_its_exception_raised(native):
     try:
         signal.setitimer(signal.ITIMER_REAL, BEFORE)
         with pytest.raises(Stop):
-            call()
+            while True:
+                call()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
 def test_a_handler_that_returns_lets_the_call_go_on(native):
     seen = []
-    X = drawn(4000, 2000)
+    X = drawn(4000, 8000)
     expected = gram.linear(X, X[::-1])
-    before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
+    before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(time.perf_counter()))
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-        found = gram.linear(X, X[::-1])
+        for _ in range(20):  # until one of them is met well before its end
+            seen.clear()
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            found = gram.linear(X, X[::-1])
+            ended = time.perf_counter()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            np.testing.assert_array_equal(found, expected)
+            if seen and seen[0] < ended - 0.03:
+                break
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert seen
-    np.testing.assert_array_equal(found, expected)
+    assert seen and seen[0] < ended - 0.03

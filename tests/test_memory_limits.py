@@ -56,7 +56,8 @@ def test_too_little_memory(native, work):
         [sys.executable, "-c", SCRIPT, work.name],
         cwd=Path(__file__).parent,
         # No memory kept in hand, neither by the C library for each thread nor by this one for results.
-        env={**os.environ, "MALLOC_ARENA_MAX": "1", "FASTDL_KEEP_MB": "0"},
+        # As many threads as the first call starts.
+        env={**os.environ, "MALLOC_ARENA_MAX": "1", "FASTDL_KEEP_MB": "0", "FASTDL_NUM_THREADS": "3"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -65,3 +66,48 @@ def test_too_little_memory(native, work):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.startswith("failures:")
+
+
+# Of views that the bindings have to copy, with room for less than that.
+COPIES = """
+import resource, sys
+import numpy as np
+from fastdl import conv, gram
+
+def used():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+maps = np.ones((8, 4, 1024, 1024), np.float32).transpose(0, 1, 3, 2)
+images = np.ones((2, 1, 2048, 2048), np.float32).transpose(0, 1, 3, 2)
+calls = {
+    "feature_gram": lambda: gram.feature_gram(maps),
+    "conv2d_input": lambda: conv.conv2d_input((2, 1, 2048, 2048), np.ones((1, 1, 1, 1), np.float32), images),
+}
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+for name, call in calls.items():
+    call()
+    failures = 0
+    for megabytes in range(0, 100, 10):
+        resource.setrlimit(resource.RLIMIT_AS, (used() + (megabytes << 20), hard))
+        try:
+            call()
+        except MemoryError:
+            failures += 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert failures, name
+    call()
+"""
+
+
+def test_too_little_memory_for_a_copy(native):
+    done = subprocess.run(
+        [sys.executable, "-c", COPIES],
+        env={**os.environ, "MALLOC_ARENA_MAX": "1", "FASTDL_KEEP_MB": "0", "FASTDL_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stderr == "", done.stderr

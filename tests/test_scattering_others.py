@@ -136,7 +136,6 @@ class TestHarmonic:
         assert np.abs(S.vjp(x, grad)[1] - slope[1]).max() <= 1e-4 * np.abs(slope[1]).max()
 
 
-
 class TestRotoTranslation:
     def test_rotations_by_a_quarter(self, level, dtype, rng):
         S = RotoTranslationScattering2D(3, (24, 24), L=4)

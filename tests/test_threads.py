@@ -247,6 +247,24 @@ def test_a_fork_while_other_threads_compute(native, keep_threads):
     assert bits() == expected
 
 
+@needs_fork
+def test_a_child_deletes_what_was_made_before_the_fork(native):
+    """Plans of transforms are counted by a cache that is new in the child."""
+    transform = fastdl.scattering.Scattering2D(2, (40, 24), L=3)
+    transform(np.ones((2, 40, 24)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            del transform
+            made = fastdl.scattering.Scattering2D(2, (24, 40), L=3)
+            os._exit(0 if np.isfinite(made(np.ones((24, 40)))).all() else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 @pytest.mark.parametrize("method", [m for m in multiprocessing.get_all_start_methods() if m != "fork"])
 def test_a_started_child_computes_the_same(native, method):
     expected = bits()

@@ -28,8 +28,7 @@ class Contiguous {
  public:
   Contiguous(const py::array& array, const char* name) {
     check_type<T>(array, name);
-    kept_ = py::array_t<T, py::array::c_style>::ensure(array);
-    if (!kept_) throw py::error_already_set();
+    kept_ = py::array_t<T, py::array::c_style>(array);  // raises what NumPy does; `ensure` forgets it
   }
   const T* data() const { return kept_.data(); }
   std::int64_t shape(int axis) const { return kept_.shape(axis); }

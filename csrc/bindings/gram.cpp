@@ -71,7 +71,7 @@ void cntk(const py::array& X, const Other& Y, int depth, int kernel_size, const 
       throw py::value_error(std::string(name) + ": expected images (n, C, H, W) of one type, got " +
                             std::to_string(array.ndim()) + " dimensions of " + std::string(py::str(array.dtype())));
     check_aligned<T>(array, name);
-    return Images::ensure(array);
+    return Images(array);
   };
   const auto view = [](const Images& array) -> gram::ImagesView<T> {
     return {array.data(), array.shape(0), array.shape(1), array.shape(2), array.shape(3)};
@@ -150,7 +150,7 @@ void feature_gram(const py::array& x, bool center, const py::array& out) {
                           described(x) + " and " + described(out));
   check_aligned<T>(x, "x");
   check_aligned<T>(out, "out");
-  const Maps maps = Maps::ensure(x);
+  const Maps maps(x);
   std::int64_t positions = 1;
   for (int axis = 2; axis < x.ndim(); ++axis) positions *= x.shape(axis);
   const std::int64_t samples = x.shape(0), channels = x.shape(1);

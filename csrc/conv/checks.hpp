@@ -29,6 +29,27 @@ Images<T> contiguous(T* data, Index channels, const Index* extent) {
   return images;
 }
 
+inline Geometry some_images(Geometry g, Index images) {
+  g.batch = images;
+  return g;
+}
+
+template <class T>
+Images<T> from_image(Images<T> x, Index first) {
+  x.data += first * x.batch;
+  return x;
+}
+
+// For algorithms that mix the numbers of an image and so spread what is not finite. mixed(first, images) tells whether
+// all were; images that were not are computed anew by sums, each by itself: what becomes of an image does not depend on
+// those beside it.
+template <class Mixed, class Sums>
+void without_spreading(Index batch, const Mixed& mixed, const Sums& by_sums) {
+  if (mixed(Index{0}, batch)) return;
+  for (Index image = 0; image < batch; ++image)
+    if (batch == 1 || !mixed(image, Index{1})) by_sums(image);
+}
+
 // x by its strides, or contiguous if they are null. Elements must lie within the address space.
 template <class T>
 Images<const T> images_of(const char* name, const Geometry& g, int rank, const T* x, const std::int64_t* strides);

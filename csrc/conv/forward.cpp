@@ -168,16 +168,7 @@ int tile_of(const Geometry& g, const Weights<T>& w, fastdl_conv_algorithm algori
 }
 
 template <class T>
-void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, Activation activation,
-             fastdl_conv_algorithm algorithm, T* out) {
-  if (empty(g)) return;
-  const int tile = tile_of(g, w, algorithm);
-  if (tile && x.axis[2] == 1) {
-    bool finite = true;
-    FASTDL_DISPATCH(
-        winograd(g, x, {w.plain, tile == w.tile ? w.filters : nullptr}, bias, activation, tile, out, finite));
-    if (finite) return;  // else once more, without what the transforms spread
-  }
+void by_sums(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, Activation activation, T* out) {
   if (depthwise_fits<T>(g)) {
     FASTDL_DISPATCH(depthwise(g, x, w.plain, bias, activation, out));
     return;
@@ -188,6 +179,27 @@ void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, 
   }
   join_axes(g, x);
   FASTDL_DISPATCH(direct(g, x, w.plain, bias, activation, out));
+}
+
+template <class T>
+void forward(const Geometry& g, const Images<const T>& x, const Weights<T>& w, const T* bias, Activation activation,
+             fastdl_conv_algorithm algorithm, T* out) {
+  if (empty(g)) return;
+  const int tile = tile_of(g, w, algorithm);
+  if (!tile || x.axis[2] != 1) return by_sums(g, x, w, bias, activation, out);
+  const WinogradFilters<T> filters{w.plain, tile == w.tile ? w.filters : nullptr};
+  without_spreading(
+      g.batch,
+      [&](Index first, Index images) {
+        bool finite = true;
+        FASTDL_DISPATCH(winograd(some_images(g, images), from_image(x, first), filters, bias, activation, tile,
+                                 out + first * g.groups * g.out_channels * g.pixels(), finite));
+        return finite;
+      },
+      [&](Index image) {
+        by_sums(some_images(g, 1), from_image(x, image), w, bias, activation,
+                out + image * g.groups * g.out_channels * g.pixels());
+      });
 }
 
 template <class T>
@@ -224,12 +236,12 @@ void forward_padded(const Geometry& g, const Images<const T>& x, fastdl_padding 
 }
 
 template int tile_of(const Geometry&, const Weights<float>&, fastdl_conv_algorithm);
-template void forward(Geometry, Images<const float>, const Weights<float>&, const float*, Activation,
+template void forward(const Geometry&, const Images<const float>&, const Weights<float>&, const float*, Activation,
                       fastdl_conv_algorithm, float*);
 template void forward_padded(const Geometry&, const Images<const float>&, fastdl_padding, const Weights<float>&,
                              const float*, Activation, fastdl_conv_algorithm, float*);
 template int tile_of(const Geometry&, const Weights<double>&, fastdl_conv_algorithm);
-template void forward(Geometry, Images<const double>, const Weights<double>&, const double*, Activation,
+template void forward(const Geometry&, const Images<const double>&, const Weights<double>&, const double*, Activation,
                       fastdl_conv_algorithm, double*);
 template void forward_padded(const Geometry&, const Images<const double>&, fastdl_padding, const Weights<double>&,
                              const double*, Activation, fastdl_conv_algorithm, double*);

@@ -40,7 +40,7 @@ int tile_of(const Geometry& g, const Weights<T>& w, fastdl_conv_algorithm algori
 
 // With zeros around x.
 template <class T>
-void forward(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, Activation activation,
+void forward(const Geometry& g, const Images<const T>& x, const Weights<T>& w, const T* bias, Activation activation,
              fastdl_conv_algorithm algorithm, T* out);
 
 // With any surroundings, which must be there: checked by the caller.

@@ -93,24 +93,33 @@ void input_gradient(const Geometry& g, const T* w, const T* grad, const T* bias,
       for (int a = 0; a < axes; ++a) inner.kernel[a] = inner.dilation[a] = 1, inner.lower[a] = 0;
       inner.in_channels = 0;
     }
-    auto algorithm = FASTDL_CONV_AUTO;
-    if (const int tile = !strided ? tile_of(inner, Weights<T>{}, algorithm) : 0; tile) {
-      // Winograd's transforms read the filters as they are.
-      const Images<const T> x = contiguous<const T>(grad, g.groups * outputs, inner.in);
-      bool finite = true;
-      FASTDL_DISPATCH(winograd(inner, x, {w, nullptr, true}, bias, Activation::none, tile, dx, finite));
-      if (finite) return;
-      algorithm = FASTDL_CONV_DIRECT;
-    }
+    const int tile = !strided ? tile_of(inner, Weights<T>{}, FASTDL_CONV_AUTO) : 0;
+    const auto algorithm = tile ? FASTDL_CONV_DIRECT : FASTDL_CONV_AUTO;
     core::Scratch scratch;
-    T* turned = scratch.array<T>(g.groups * inputs * outputs, inner.taps());
-    turn_filters(g, inner, taps, w, turned);
+    const T* turned = nullptr;
     const auto compute_part = [&](Index first, Index images, T* out) {
-      inner.batch = images;
+      if (!turned) {
+        T* filters = scratch.array<T>(g.groups * inputs * outputs, inner.taps());
+        turn_filters(g, inner, taps, w, filters);
+        turned = filters;
+      }
       const T* part = grad + first * g.groups * outputs * g.pixels();
-      forward(inner, contiguous<const T>(part, g.groups * inner.in_channels, inner.in), Weights<T>{turned}, bias,
-              Activation::none, algorithm, out);
+      forward(some_images(inner, images), contiguous<const T>(part, g.groups * inner.in_channels, inner.in),
+              Weights<T>{turned}, bias, Activation::none, algorithm, out);
     };
+    if (tile) {
+      const Images<const T> x = contiguous<const T>(grad, g.groups * outputs, inner.in);
+      without_spreading(
+          g.batch,
+          [&](Index first, Index images) {
+            bool finite = true;  // Winograd's transforms read the filters as they are
+            FASTDL_DISPATCH(winograd(some_images(inner, images), from_image(x, first), {w, nullptr, true}, bias,
+                                     Activation::none, tile, dx + first * channels * g.in_pixels(), finite));
+            return finite;
+          },
+          [&](Index image) { compute_part(image, 1, dx + image * channels * g.in_pixels()); });
+      return;
+    }
     if (phases == 1) {
       compute_part(0, g.batch, dx);
       continue;

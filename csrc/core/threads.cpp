@@ -124,7 +124,12 @@ class Pool {
     const auto alone = [&] { return job.helpers_inside.load(std::memory_order_acquire) == 0; };
     watch_for(alone);
     lock.lock();
-    done_.wait(lock, alone);
+    // The last tasks of others may be long: signals are asked for meanwhile, without the lock, as that takes the GIL.
+    while (!done_.wait_for(lock, std::chrono::milliseconds(20), alone)) {
+      lock.unlock();
+      ask_for(job);
+      lock.lock();
+    }
     if (job.error) std::rethrow_exception(job.error);
   }
 
@@ -132,8 +137,9 @@ class Pool {
   void start_workers(int wanted) {
     while (workers_ < wanted) {
       try {
+        places_.reserve(static_cast<std::size_t>(workers_) + 1);  // in a worker nobody could be told of a failure
         std::thread([this] { serve(); }).detach();
-      } catch (const std::system_error&) {
+      } catch (const std::exception&) {
         return;  // no more threads to be had: the caller does the work alone
       }
       ++workers_;
@@ -199,14 +205,29 @@ class Pool {
           job.task(job.context, i);
         }
       } catch (...) {
-        std::lock_guard lock(mutex_);
-        if (!job.error) job.error = std::current_exception();
-        job.failed.store(true, std::memory_order_relaxed);
+        fail(job);
       }
       job.finished.fetch_add(1, std::memory_order_release);
     }
     inside_task = was_inside;
     current_job = job_around;
+  }
+
+  // What the caller of a job does while others finish it.
+  void ask_for(Job& job) {
+    if (job.failed.load(std::memory_order_relaxed)) return;
+    try {
+      check_interrupt();
+    } catch (...) {
+      fail(job);
+    }
+  }
+
+  // With the exception that is being handled. The first one counts.
+  void fail(Job& job) {
+    std::lock_guard lock(mutex_);
+    if (!job.error) job.error = std::current_exception();
+    job.failed.store(true, std::memory_order_relaxed);
   }
 
   std::mutex mutex_;
@@ -302,7 +323,11 @@ void check_interrupt() {
   const std::uint64_t now = ticks();
   if (now - last_asked < asking_interval) return;
   last_asked = now;
-  if (check()) throw Interrupted();
+  // It may run handlers of signals, and they this library: what they call is no part of this job.
+  const Job* const job_around = std::exchange(current_job, nullptr);
+  const bool stop = check();
+  current_job = job_around;
+  if (stop) throw Interrupted();
 }
 
 void run_tasks(std::int64_t phases, std::int64_t count, int threads, void (*task)(void*, std::int64_t), void* context) {

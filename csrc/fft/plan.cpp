@@ -195,6 +195,7 @@ class Cache {
     std::unique_ptr<Built> dropped[2];  // destroyed after the lock, as their plans are given back in turn
     const std::lock_guard lock(mutex_);
     const auto at = std::find_if(entries_.begin(), entries_.end(), [&](Entry& e) { return &e.built->value == value; });
+    if (at == entries_.end()) return;  // of before a fork: the child began with an empty cache
     if (--at->users == 0 && at->size > largest) drop(at, dropped[0]);
     if (entries_.size() > most && entries_.back().users == 0) drop(std::prev(entries_.end()), dropped[1]);
   }

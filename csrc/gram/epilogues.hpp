@@ -298,7 +298,9 @@ struct Biased {
   Vec<T> length, kept, added;
 
   FASTDL_INLINE Biased(Vec<T> before, T w, T b) {
-    const Vec<T> weighted = before * w, bias = broadcast(b);
+    // The largest number in the place of what is beyond it: infinity has no share of itself.
+    constexpr T largest = sizeof(T) == 4 ? T(0x1.fffffep127) : T(0x1.fffffffffffffp1023);
+    const Vec<T> weighted = simd::at_most(before * w, largest), bias = broadcast(b);
     const Vec<T> most = simd::select(weighted > bias, weighted, bias);
     const Vec<T> inverse = T(1) / most, first = weighted * inverse, second = bias * inverse;
     const Vec<T> root = simd::sqrt(simd::fma(first, first, second * second)), unit = T(1) / root;

@@ -121,9 +121,11 @@ void with_network(const Kernel& kernel, Rows<T>& rows, const Run& run) {
   };
   const T scale = T(w * w * __builtin_pow(w * w / 2, kernel.depth));
   if (b > (sizeof(T) == 4 ? 1e-37 : 1e-307))  // the square of a smaller one is nothing, even for rows of zeros
-    fill(ReluNetwork<T, tangent, true>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w), T(b), scale});
+    fill(ReluNetwork<T, tangent, true>{angles_of(rows), nullptr, nullptr, kernel.depth, finite<T>(w), finite<T>(b),
+                                       scale});
   else
-    fill(ReluNetwork<T, tangent, false>{angles_of(rows), nullptr, nullptr, kernel.depth, T(w), T(b), scale});
+    fill(ReluNetwork<T, tangent, false>{angles_of(rows), nullptr, nullptr, kernel.depth, finite<T>(w), finite<T>(b),
+                                        scale});
 }
 
 template <class T, int order, class Run>

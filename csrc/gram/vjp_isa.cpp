@@ -335,18 +335,16 @@ double gradients_of_both(const Kernel& kernel, const Matrix<const T>& x, const M
 // Derivatives of kernels of angles take the inverses of lengths, and their squares. Where those of float32 samples
 // leave its range, all is computed in double.
 template <class T>
-bool beyond(const Matrix<const T>& x) {
-  for (Index i = 0; i < x.rows; ++i) {
-    const double squared = squared_length(x, i, {});
-    if ((squared > 1e30 || squared < 1e-30) && squared <= __DBL_MAX__ && !is_zero(x, i)) return true;
-  }
-  return false;
+bool beyond(const Matrix<const T>& x, Index row) {
+  const double squared = squared_length(x, row, {});
+  return (squared > 1e30 || squared < 1e-30) && squared <= __DBL_MAX__ && !is_zero(x, row);
 }
 
 template <class T>
-bool beyond(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y) {
-  const bool angles = kernel.kind == FASTDL_COSINE || kernel.kind == FASTDL_ARC_COSINE;
-  return sizeof(T) == 4 && angles && (beyond(x) || (y && beyond(*y)));
+bool any_beyond(const Matrix<const T>& x) {
+  for (Index i = 0; i < x.rows; ++i)
+    if (beyond(x, i)) return true;
+  return false;
 }
 
 // Arguments in double, and room for results.
@@ -366,37 +364,37 @@ class Widened {
   }
 
   template <class T>
-  static void copy(const Matrix<double>& from, const Matrix<T>& to) {
-    for (Index i = 0; i < to.rows; ++i)
-      for (Index j = 0; j < to.cols; ++j)
-        to.data[i * to.row_stride + j * to.col_stride] = T(from.data[i * from.cols + j]);
+  static void copy_row(const Matrix<double>& from, Index i, const Matrix<T>& to) {
+    for (Index j = 0; j < to.cols; ++j)
+      to.data[i * to.row_stride + j * to.col_stride] = T(from.data[i * from.cols + j]);
   }
 
  private:
   Arrays<double> doubles_;
 };
 
-// The gradients for the samples, with the weights that `weigh` makes of matrices in one of both types.
+// The gradients for the samples, with the weights that `weigh` makes of matrices in one of both types. What an ordinary
+// row of X gets does not depend on the rows beside it.
 template <class T, class Weigh>
 double gradients_in_range(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>* y, const Matrix<T>& dx,
                           const Matrix<T>* dy, const Weigh& weigh) {
   double gamma = 0;
-  if (!beyond(kernel, x, y)) {
-    weigh([](const Matrix<const T>& m) { return m; },
-          [&](Weights<T>& weights) { gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy); });
-    return gamma;
-  }
+  weigh([](const Matrix<const T>& m) { return m; },
+        [&](Weights<T>& weights) { gamma = gradients_of_both<T>(kernel, x, y, weights, dx, dy); });
+  const bool angles = kernel.kind == FASTDL_COSINE || kernel.kind == FASTDL_ARC_COSINE;
+  const bool all = sizeof(T) == 4 && angles && any_beyond(y ? *y : x);
+  if (!all && !(sizeof(T) == 4 && angles && any_beyond(x))) return gamma;
   Widened widened;
   const Matrix<const double> wide_x = widened(x), wide_y = y ? widened(*y) : wide_x;
   const Matrix<double> x_room = widened.room(dx), y_room = dy ? widened.room(*dy) : x_room;
   weigh([&](const Matrix<const T>& m) { return widened(m); },
         [&](Weights<double>& weights) {
-          gamma =
-              gradients_of_both<double>(kernel, wide_x, y ? &wide_y : nullptr, weights, x_room, dy ? &y_room : nullptr);
+          gradients_of_both<double>(kernel, wide_x, y ? &wide_y : nullptr, weights, x_room, dy ? &y_room : nullptr);
         });
-  widened.copy(x_room, dx);
-  if (dy) widened.copy(y_room, *dy);
-  return gamma;
+  for (Index i = 0; i < x.rows; ++i)
+    if (all || beyond(x, i)) Widened::copy_row(x_room, i, dx);
+  for (Index i = 0; dy && i < dy->rows; ++i) Widened::copy_row(y_room, i, *dy);
+  return gamma;  // of kernels without one
 }
 
 template <class Type>

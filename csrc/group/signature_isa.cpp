@@ -5,6 +5,7 @@
 // block. One side is permuted while it is packed, so that no orbit is ever in memory: <x, g t> = <g^-1 x, t>, and with
 // many templates permuting the samples is less work. The choice depends on the templates alone: the samples of a call
 // do not change each other's bits.
+#include "core/interrupt.hpp"
 #include "gemm/stream.hpp"
 #include "group/bodies.hpp"
 #include "simd/math.hpp"
@@ -172,6 +173,7 @@ void regularizer_of(const double* gramian, Index n, double sigma, double* slope,
   core::parallel_for(n, n * n * n * n < 100000 ? 1 : core::thread_count(), [&](Index i) {
     double total = 0;
     for (Index k = 0; k < n; ++k) {
+      core::check_interrupt(k, n * n);
       const V of = simd::broadcast(gramian[k * n + i]), minus = simd::broadcast(-scale);
       double down = 0;
       for (Index j = 0; j < n; ++j) {

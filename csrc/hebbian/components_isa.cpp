@@ -209,6 +209,7 @@ void center_of(const Matrix<const T>& x, const double* mean, Index count, double
     double middle[columns];
     for (Index j = 0; j < here; ++j) middle[j] = mean[first + j];
     for (Index t = 0; t < x.rows; ++t) {
+      core::check_interrupt(t, here);
       const double share = 1 / double(count + t + 1);
       const T* from = x.data + t * x.row_stride + first * x.col_stride;
       T* to = out.data + t * out.row_stride + first * out.col_stride;

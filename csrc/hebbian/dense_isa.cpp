@@ -93,7 +93,10 @@ class Patterns {
 // One state, until nothing changes.
 void run_state(const Patterns& patterns, const Orders& orders, Index max_sweeps, F* state, F* next, F* overlaps) {
   patterns.measure(state, overlaps);
-  const auto wanted = [&](Index i) { return patterns.field(i, state[i], overlaps) >= F(0) ? F(1) : F(-1); };
+  const auto wanted = [&](Index i) {
+    core::check_interrupt(i, patterns.stride());
+    return patterns.field(i, state[i], overlaps) >= F(0) ? F(1) : F(-1);
+  };
   const auto set = [&](Index i, F value) {
     if (state[i] == value) return false;
     state[i] = value;

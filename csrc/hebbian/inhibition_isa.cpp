@@ -84,6 +84,7 @@ class Inhibition {
     const Index width = columns_.stride;
     for (Index i = 0; i < width; ++i) activity_[i] = 0;
     for (Index round = 0; round < how_.steps; ++round) {
+      core::check_interrupt(round, units_ * units_);
       settle_some<4>(0, width);
       F* before = activity_;
       activity_ = next_;

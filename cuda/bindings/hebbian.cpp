@@ -36,7 +36,7 @@ void learn(Learning how, const std::string& mode, const Array& W, const Array& X
   const Contiguous<T> w(W, "W");
   const auto x = samples_of<T>(X, "X");
   const Result<T> to(out, "out");
-  check_shape(X, "X", {x.count, W.shape(1)});
+  check_shape(X, "X", {x.count, samples_of<T>(W, "W").features});
   check_shape(out, "out", W.shape());
   const Scratch<T> steps = steps_of<T>(how.name, lr, x.count);
   const Steps<T> given(lr);
@@ -89,8 +89,8 @@ void foldiak(const hebbian::cuda::Settling& how, const Array& W, const Array& X,
   const Contiguous<T> w(W, "W"), between(lateral, "lateral"), bar(threshold, "threshold");
   const auto x = samples_of<T>(X, "X");
   const Result<T> to(out, "out"), to_lateral(after, "lateral"), to_threshold(thresholds, "threshold");
-  const std::int64_t k = W.shape(0);
-  check_shape(X, "X", {x.count, W.shape(1)});
+  const std::int64_t k = samples_of<T>(W, "W").count;
+  check_shape(X, "X", {x.count, samples_of<T>(W, "W").features});
   check_shape(out, "out", W.shape());
   for (const Array* square : {&lateral, &after}) check_shape(*square, "lateral", {k, k});
   for (const Array* vector : {&threshold, &thresholds}) check_shape(*vector, "threshold", {k});
@@ -111,7 +111,7 @@ void ccipca(const Array& V, const Array& X, std::int64_t count, double amnesic, 
   const Contiguous<T> v(V, "V");
   const auto x = samples_of<T>(X, "X");
   const Result<T> to(out, "out");
-  check_shape(X, "X", {x.count, V.shape(1)});
+  check_shape(X, "X", {x.count, samples_of<T>(V, "V").features});
   check_shape(out, "out", V.shape());
   std::int64_t diverged;
   {

@@ -77,6 +77,9 @@ void hopfield_recall(const Array& W, const Array& s, const Optional& b, const st
                      std::int64_t max_sweeps, const HostOrders& orders, const Array& out) {
   const Contiguous<T> w(W, "W");
   const auto thresholds = optional<T>(b, "b");
+  const std::int64_t units = samples_of<T>(s, "s").features;
+  check_shape(W, "W", {units, units});
+  if (b) check_shape(*b, "b", {units});
   run_recall<T>("hebbian.hopfield_recall", s, mode, max_sweeps, orders, out, [&](const auto& asked, T* states) {
     hebbian::cuda::hopfield_recall(w.data(), thresholds ? thresholds->data() : nullptr, asked, states, s.shape(0),
                                    s.shape(1), stream());
@@ -87,6 +90,7 @@ template <class T>
 void dense_hopfield(const Array& P, const Array& s, double degree, const std::string& mode, std::int64_t max_sweeps,
                     const HostOrders& orders, const Array& out) {
   const auto p = samples_of<T>(P, "P");
+  check_shape(s, "s", {samples_of<T>(s, "s").count, p.features});
   run_recall<T>("hebbian.dense_hopfield", s, mode, max_sweeps, orders, out, [&](const auto& asked, T* states) {
     hebbian::cuda::dense_hopfield(p, degree, asked, states, s.shape(0), stream());
   });
@@ -97,7 +101,7 @@ void dense_hopfield_energy(const Array& P, const Array& s, double degree, const 
   const auto p = samples_of<T>(P, "P");
   const Contiguous<T> states(s, "s");
   const Result<T> to(out, "out");
-  check_shape(s, "s", {s.shape(0), p.features});
+  check_shape(s, "s", {samples_of<T>(s, "s").count, p.features});
   check_shape(out, "out", {s.shape(0)});
   const WithoutGil release;
   hebbian::cuda::dense_hopfield_energy(p, degree, states.data(), s.shape(0), to.data(), stream());

@@ -2,6 +2,8 @@
 #include "bindings/arrays.hpp"
 #include "fastdl/version.h"
 #if defined(FASTDL_CUDA_EMULATION)
+#include <dlfcn.h>
+
 #include "emulation/machine.hpp"
 #endif
 
@@ -51,6 +53,15 @@ PYBIND11_MODULE(_cuda, module, py::mod_gil_not_used()) {
         emulation::settings.seed = seed;
       },
       py::arg("order"), py::arg("seed") = 1);
+  module.def("launched", [] {
+    // From the beginning of the file on, as tools that list its symbols count.
+    Dl_info file;
+    dladdr(reinterpret_cast<const void*>(&device_count), &file);
+    std::vector<std::uintptr_t> places;
+    for (const void* entry : emulation::launched.all())
+      places.push_back(reinterpret_cast<std::uintptr_t>(entry) - reinterpret_cast<std::uintptr_t>(file.dli_fbase));
+    return places;
+  });
   module.def("skip_barrier", [](int number) { emulation::settings.skipped_barrier = number; }, py::arg("number"));
 #else
   module.attr("emulated") = false;

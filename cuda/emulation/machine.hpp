@@ -13,8 +13,10 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,6 +52,24 @@ struct Settings {
   int skipped_barrier = -1;  // this __syncthreads of every thread, counted from 0, does nothing
 };
 inline thread_local Settings settings;
+
+// The kernels that this process has run, by their addresses.
+class Launched {
+ public:
+  void add(const void* entry) {
+    const std::lock_guard lock(mutex_);
+    entries_.insert(entry);
+  }
+  std::set<const void*> all() {
+    const std::lock_guard lock(mutex_);
+    return entries_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<const void*> entries_;
+};
+inline Launched launched;
 
 // What the kernel did wrong: a barrier not reached by all, a warp operation on threads that are not there.
 struct Fault : std::runtime_error {
@@ -93,7 +113,11 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
   ~Machine() { release_fibers(); }
 
-  void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& kernel) {
+  // The stream that a call was told to work on: nothing else may be launched during it.
+  cudaStream_t stream = nullptr;
+
+  void run(const char* name, const void* entry, dim3 grid, dim3 block, std::size_t shared_bytes,
+           cudaStream_t launched_on, const std::function<void()>& kernel) {
     const std::size_t count = std::size_t(block.x) * block.y * block.z;
     name_ = name, grid_ = grid, block_ = block, kernel_ = &kernel;
     if (count == 0 || count > 1024 || block.z > 64 || grid.x == 0 || grid.x > 0x7fffffffu || grid.y - 1 >= 65535u ||
@@ -101,15 +125,19 @@ class Machine {
       fail("a grid and blocks that a device can run", std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
                                                           std::to_string(grid.z) + " blocks of " +
                                                           std::to_string(count) + " threads");
+    if (launched_on != stream) fail("a launch on the caller's stream", "one on another");
+    launched.add(entry);
     prepare_fibers(count);
     std::mt19937 random(settings.seed);
-    for (place_.z = 0; place_.z < grid.z; ++place_.z)
-      for (place_.y = 0; place_.y < grid.y; ++place_.y)
-        for (place_.x = 0; place_.x < grid.x; ++place_.x) {
-          shared_.clear();
-          dynamic_ = allocate(shared_bytes);
-          run_block(random);
-        }
+    const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      // Backwards as the threads, for what blocks do to each other.
+      const std::uint64_t b = settings.order == Order::reverse ? blocks - 1 - i : i;
+      place_ = {unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y)};
+      shared_.clear();
+      dynamic_ = allocate(shared_bytes);
+      run_block(random);
+    }
   }
 
   // ---- called by the threads ----
@@ -360,9 +388,9 @@ class Machine {
 
 inline thread_local Machine machine;
 
-inline void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
-                const std::function<void()>& kernel) {
-  machine.run(name, grid, block, shared_bytes, kernel);
+inline void run(const char* name, const void* entry, dim3 grid, dim3 block, std::size_t shared_bytes,
+                cudaStream_t stream, const std::function<void()>& kernel) {
+  machine.run(name, entry, grid, block, shared_bytes, stream, kernel);
 }
 
 }  // namespace fastdl::cuda::emulation

@@ -33,6 +33,9 @@ _NAMES = {np.dtype(name): name for name in ("float32", "float64", *_INTEGERS)}
 _DLPACK_CPU = (1, 3, 11)  # main memory, and main memory pinned for CUDA and for ROCm
 _DLPACK_CUDA = (2, 13)  # device and managed memory
 
+# The device of an array that lies on a CUDA device, where the kernels cannot find it: only the reference can use it.
+CUDA_BY_DLPACK = "cuda by DLPack alone"
+
 
 def kind(value: object) -> str:
     """Name the type of `value` for a message: ``torch.Tensor``, ``list``, ``None``."""
@@ -190,7 +193,9 @@ class Standard(Library):
 
     def device(self, array: Array) -> str:
         number = int(array.__dlpack_device__()[0])
-        return "cpu" if number in _DLPACK_CPU else "cuda" if number in _DLPACK_CUDA else f"dlpack device {number}"
+        if number in _DLPACK_CUDA:
+            return "cuda" if hasattr(array, "__cuda_array_interface__") else CUDA_BY_DLPACK
+        return "cpu" if number in _DLPACK_CPU else f"dlpack device {number}"
 
     def view(self, operation: str, name: str, array: Array) -> HostArray:
         check_dtype(operation, name, array)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from fastdl._arrays import (
+    CUDA_BY_DLPACK,
     NUMPY,
     Array,
     HostArray,
@@ -101,6 +102,21 @@ def load_cuda() -> Any:
     return _cuda
 
 
+_cuda_with_device: Any = None
+
+
+def check_device(where: str, extension: Any) -> None:
+    """Refuse a CUDA extension that has no device to run on. Where one was found, no later call asks for it again."""
+    global _cuda_with_device
+    if extension is not _cuda_with_device:
+        if extension.device_count() == 0:
+            raise RuntimeError(
+                f"[{where}] expected a CUDA device, got none: see that nvidia-smi lists one and that its driver is not "
+                "older than the CUDA that fastdl was built with"
+            )
+        _cuda_with_device = extension
+
+
 def check_backend(where: str, name: object) -> str:
     """Refuse a backend that is unknown or not installed."""
     if not isinstance(name, str):
@@ -113,11 +129,7 @@ def check_backend(where: str, name: object) -> str:
         extension = load_cuda()
         if extension is None:
             raise RuntimeError(f"[{where}] expected the CUDA extension, but it is not installed: {HOW_TO_BUILD_CUDA}")
-        if extension.device_count() == 0:
-            raise RuntimeError(
-                f"[{where}] expected a CUDA device, got none: see that nvidia-smi lists one and that its driver is not "
-                "older than the CUDA that fastdl was built with"
-            )
+        check_device(where, extension)
     return name
 
 
@@ -203,8 +215,13 @@ def choose(operation: str, device: str) -> str:
     if device == "cpu" and requested != "cuda":
         return _HOST_BACKENDS[requested]
     if device == "cuda" and requested != "native":
-        return "reference" if load_cuda() is None else "cuda"
-    if requested == "auto":
+        extension = load_cuda()
+        if extension is None:
+            return "reference"
+        # The array's own library found a device all the same, so what is missing is a driver for this extension.
+        check_device(operation, extension)
+        return "cuda"
+    if requested == "auto" or (requested == "cuda" and device == CUDA_BY_DLPACK):
         return "reference"
     place = "in main memory" if requested == "native" else "on a CUDA device"
     raise ValueError(f"[{operation}] expected arrays {place} for backend {requested!r}, got device {device}")

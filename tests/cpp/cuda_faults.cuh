@@ -65,6 +65,9 @@ __global__ void off_by_one(int* out, int count) {
   if (int(threadIdx.x) <= count) out[threadIdx.x] = int(threadIdx.x);
 }
 
+// All threads write one number: which of them comes last is nobody's to say.
+__global__ void last_writer(int* out) { out[0] = int(threadIdx.x); }
+
 // 16 bytes from an address that is no multiple of 16.
 __global__ void unaligned(const float* from, float* to) {
   fastdl::cuda::vector_at(to + 4 * threadIdx.x) = fastdl::cuda::vector_at(from + 4 * threadIdx.x + 1);

@@ -294,7 +294,19 @@ void test_seeded_faults() {
     cuda::launch("reverse_values", reverse_values, geometry, from.data(), to.data(), false);
     wrong |= to != expected;
   }
-  CHECK(right && wrong, "a race is seen where it is, and nowhere else");
+  CHECK(right && wrong, "a removed barrier is seen where it is, and nowhere else");
+
+  int last[2] = {};
+  for (const int i : {0, 1}) {
+    settings.order = i == 0 ? Order::forward : Order::reverse;
+    cuda::launch("last_writer", last_writer, {dim3(1), dim3(count)}, &last[i]);
+  }
+  CHECK(last[0] != last[1], "a race is seen in another order");
+  const auto other = reinterpret_cast<cuda::Stream>(std::uintptr_t{64});
+  CHECK(fault_of([&] {
+          cuda::launch("last_writer", last_writer, {dim3(1), dim3(count), 0, other}, &last[0]);
+        }).find("on the caller's stream") != std::string::npos,
+        "a launch on another stream than the caller's");
 
   for (Order order : orders) {
     settings.order = order;

@@ -41,13 +41,14 @@ def _spectra(
     return tuple(frozen(filters.reshape(*filters.shape[:2], -1).astype(kind, copy=False)) for filters in used)
 
 
-def _squares_leave(call: Call) -> bool:
-    """Tell whether moduli of float32 volumes may be so large or small that the kernels cannot square them."""
+def _extreme(call: Call) -> Any:
+    """Tell which float32 volumes have moduli so large or small that kernels cannot square them; None if none has."""
     x = call.arrays[0]
     if call.backend != "native" or call.dtype != np.float32 or not x.size:
-        return False
+        return None
     most = np.abs(x).max((-3, -2, -1))
-    return bool(np.any(((most > 1e13) | (most < 1e-13)) & (most > 0) & np.isfinite(most)))
+    extreme = ((most > 1e13) | (most < 1e-13)) & (most > 0) & np.isfinite(most)
+    return extreme if extreme.any() else None
 
 
 class HarmonicScattering3D:
@@ -164,12 +165,14 @@ class HarmonicScattering3D:
             call.backend = "reference"
         return bank, self.max_order, self.rotation_covariant, self.integral_powers
 
-    def _in_double(self, call: Call, compute: Callable[..., Array]) -> Array:
-        """Compute in float64 what is asked for in float32."""
-        result = compute(*(array.astype(np.float64) for array in call.arrays))
+    def _in_double(
+        self, call: Call, result: Array, extreme: Any, compute: Callable[..., Array], *arrays: HostArray
+    ) -> Array:
+        """Put what float64 gives in the place of the results of extreme volumes."""
+        joined = np.array(call.library.view("scattering", "result", result))
         with np.errstate(over="ignore"):
-            narrow = result.astype(np.float32)
-        return call.library.wrap(narrow, call.like)
+            joined[extreme] = compute(*(array[extreme].astype(np.float64) for array in arrays))
+        return call.library.wrap(joined, call.like)
 
     def _output(self) -> tuple[int, int, int]:
         return len(self._paths()), self.L + 1, len(self.integral_powers)
@@ -205,9 +208,9 @@ class HarmonicScattering3D:
         """
         call = self._forward.begin(x)
         batch = batch_of(call, self.shape)
-        if _squares_leave(call):
-            return self._in_double(call, self.scattering)
-        return call.finish((*batch, *self._output()), None, *self._told(call))
+        extreme, volumes = _extreme(call), call.arrays
+        result = call.finish((*batch, *self._output()), None, *self._told(call))
+        return result if extreme is None else self._in_double(call, result, extreme, self.scattering, *volumes)
 
     def vjp(self, x: Array, grad: Array) -> Array:
         """Compute the gradient of a loss for `x` from its gradient for the result.
@@ -233,9 +236,9 @@ class HarmonicScattering3D:
         """
         call = self._backward.begin(x, grad)
         grad_of(call, (*batch_of(call, self.shape), *self._output()))
-        if _squares_leave(call):
-            return self._in_double(call, self.vjp)
-        return call.finish(tuple(call.arrays[0].shape), None, *self._told(call))
+        extreme, given = _extreme(call), call.arrays
+        result = call.finish(tuple(call.arrays[0].shape), None, *self._told(call))
+        return result if extreme is None else self._in_double(call, result, extreme, self.vjp, *given)
 
     def moments(self, x: Array) -> Array:
         """Compute the same per voxel: means of powers of the moduli in place of their sums.
