@@ -158,10 +158,7 @@ int enter(const Place& place) {
   return place.device;
 }
 
-void leave(int) {
-  emulation::machine.stream = nullptr;
-  report_fault();
-}
+void leave(int) { report_fault(); }
 
 int device_count() { return 1; }
 

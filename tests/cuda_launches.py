@@ -28,9 +28,13 @@ def compiled(extension: Path) -> dict[int, str]:
     for line in listed.splitlines():
         place, _, rest = line.partition(" ")
         kind, _, symbol = rest.partition(" ")
-        # The name before the template's arguments or the function's: what is last before them.
-        head = re.split(r"[<(]", re.sub(r"\(anonymous namespace\)", "", symbol), maxsplit=1)[0]
-        if place and kind in "tTwW" and "[clone" not in symbol and head.split(" ")[-1].split("::")[-1] in names:
+        # The name before the template's arguments or the function's: what is last before them. Functions that are no
+        # templates are listed without their type; lambdas and variables within kernels go on behind their arguments.
+        whole = re.sub(r"\(anonymous namespace\)", "", symbol)
+        head = re.split(r"[<(]", whole, maxsplit=1)[0].removeprefix("void ")
+        is_kernel = head.split("::")[-1] in names and "::bindings::" not in head and "[clone" not in symbol
+        template = whole.startswith("void ")
+        if place and kind in "tTwW" and is_kernel and (template or "<" not in whole.split("(")[0]):
             found[int(place, 16)] = symbol
     return found
 

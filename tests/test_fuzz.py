@@ -23,11 +23,21 @@ def agreement(family):
     """Make the test of a family, which has its own number of functions to share the cases."""
     trials = TRIALS[family]
 
+    @fuzz.needs_native
+    @fuzz.on_request
     @pytest.mark.parametrize("name", sorted(trials))
-    @fuzz.cases(len(trials))
-    def test(name, data):
-        draw = fuzz.Draw(data)
-        fuzz.check(draw, trials[name](draw))
+    def test(name):
+        held = []
+
+        @fuzz.cases(len(trials))
+        def run(data):
+            draw = fuzz.Draw(data)
+            held.append(fuzz.check(draw, trials[name](draw)))
+
+        run()
+        # A bound that is open says nothing: it must be the exception.
+        told = [found for found in held if found is not None]
+        assert len(told) < 10 or sum(told) >= 0.3 * len(told), f"{sum(told)} of {len(told)} cases were held to a value"
 
     return test
 

@@ -113,7 +113,7 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
   ~Machine() { release_fibers(); }
 
-  // The stream that a call was told to work on: nothing else may be launched during it.
+  // The stream that the last call was told to work on: on no other may anything be launched.
   cudaStream_t stream = nullptr;
 
   void run(const char* name, const void* entry, dim3 grid, dim3 block, std::size_t shared_bytes,
