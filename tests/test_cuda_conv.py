@@ -363,7 +363,7 @@ def test_pooling_of_strided_maps(cuda, dtype, rng):
     np.testing.assert_array_equal(found.host, conv.max_pool2d_grad(y, indices, x.shape).host)
     # The binding writes to views as well, and to nothing beside them.
     maxima, places = (to_device(np.full((2, 3, 3, 8), -7, kind)) for kind in (dtype, np.int64))
-    cuda.conv.max_pool(to_device(x), [3, 3], [2, 2], [1, 1], places[..., ::2], maxima[..., ::2])
+    cuda.conv.max_pool2d(to_device(x), [3, 3], [2, 2], [1, 1], places[..., ::2], maxima[..., ::2])
     for view, expected in ((places, indices), (maxima, y)):
         np.testing.assert_array_equal(view.host[..., ::2], expected.host)
         assert (view.host[..., 1::2] == -7).all()
