@@ -35,7 +35,8 @@ def pytest_collection_modifyitems(config, items):
 def pytest_sessionfinish():
     """Tell tests/cuda_launches.py which kernels this process has emulated."""
     folder = os.environ.get("FASTDL_CUDA_LAUNCHES")
-    cuda_device.tell_launches(folder) if folder else None
+    if folder:
+        cuda_device.tell_launches(folder)
 
 
 def _use(level):

@@ -332,8 +332,8 @@ double gradients_of_both(const Kernel& kernel, const Matrix<const T>& x, const M
   return gamma;
 }
 
-// Derivatives of kernels of angles take the inverses of lengths, and their squares. Where those of float32 samples
-// leave its range, all is computed in double.
+// Derivatives of kernels of angles take the inverses of lengths, and their squares. Rows for which those leave the
+// range of float32 have their gradients computed in double.
 template <class T>
 bool beyond(const Matrix<const T>& x, Index row) {
   const double squared = squared_length(x, row, {});
