@@ -1,7 +1,8 @@
 """The comparison of both backends on random calls, which `fuzz_gram.py` and its like make and `test_fuzz.py` runs.
 
-A `Trial` is one call with the error that is allowed to it. `check` runs a trial on the compiled backend and on the reference: both raise the same, or both give
-arrays of one shape and dtype that are within the bound of the value in float64.
+A `Trial` is one call with the error that is allowed to it. `check` runs a trial on the compiled backend and on the
+reference: both raise the same, or both give arrays of one shape and dtype that are within the bound of the value in
+float64.
 """
 
 from __future__ import annotations
