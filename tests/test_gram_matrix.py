@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,6 +92,32 @@ class TestBlocks:
         for name in ("linear", "polynomial", "laplacian", "ntk", "rbf", "matern", "cosine"):
             out = np.memmap(tmp_path / "gram", dtype=dtype, mode="w+", shape=(45, 45))
             assert gram.gram(X, kernel=name, out=out).tobytes() == gram.gram(X, kernel=name).tobytes()
+
+    @pytest.mark.parametrize("name", ["rbf", "matern", "laplacian"])
+    def test_one_triangle_is_computed(self, native, dtype, rng, name, tmp_path, monkeypatch):
+        X = 1000 + rng.standard_normal((45, 40)).astype(dtype)  # distances that depend on where they are centred
+        computed = []
+
+        def part(X, row, column, kernel, parameters, out):
+            computed.append(out.size)
+            native.gram.part(X, row, column, kernel, parameters, out)
+
+        monkeypatch.setattr(_gram_matrix, "core", SimpleNamespace(gram=SimpleNamespace(part=part)))
+        out = np.memmap(tmp_path / "gram", dtype=dtype, mode="w+", shape=(45, 45))
+        assert gram.gram(X, kernel=name, out=out).tobytes() == gram.gram(X, kernel=name).tobytes()
+        assert 45 * 46 / 2 <= sum(computed) < 0.7 * 45 * 45
+        # Elements that do not lie at multiples of their size are filled by a copy.
+        unaligned = np.memmap(tmp_path / "gram", dtype=dtype, mode="w+", shape=(45, 45), offset=3)
+        assert gram.gram(X, kernel=name, out=unaligned).tobytes() == gram.gram(X, kernel=name).tobytes()
+
+    def test_parts_are_within_the_whole(self, native):
+        X, out = np.ones((5, 3)), np.full((2, 3), 7.5)
+        for row, column, rest in [(4, 0, "rows"), (-1, 0, "rows"), (0, 3, "columns"), (0, 2**62, "columns")]:
+            with pytest.raises(ValueError, match=rf"^\[gram\.part\] expected {rest} of K within the 5 rows of X, got"):
+                native.gram.part(X, row, column, "rbf", {"gamma": 1.0}, out)
+        np.testing.assert_array_equal(out, 7.5)
+        native.gram.part(X, 3, 2, "rbf", {"gamma": 1.0}, out)
+        np.testing.assert_array_equal(out, 1)
 
     def test_nothing_is_written_before_all_is_checked(self, level, tmp_path):
         out = np.memmap(tmp_path / "gram", dtype=float, mode="w+", shape=(40, 40))

@@ -466,6 +466,18 @@ class TestSoftmax:
             gram.softmax_matvec(Q, K, None)
 
 
+@pytest.mark.parametrize("features", [3, 17, 300])
+def test_distance_of_samples_does_not_cancel(level, dtype, rng, features):
+    """Far from the origin and close together, where differences of squares have no digit left."""
+    X = (1000 + 0.1 * rng.standard_normal((21, features))).astype(dtype)
+    Y = (1000 + 0.1 * rng.standard_normal((9, features))).astype(dtype)
+    limit = 2e-5 if dtype == np.float32 else 2e-12  # twice that of a distance, of which it is the square
+    for other in (Y, X):
+        expected = ((X.astype(np.longdouble)[:, None] - other.astype(np.longdouble)) ** 2).sum(-1)
+        np.testing.assert_allclose(gram.distance(X, None if other is X else Y, "linear"), expected, rtol=limit, atol=0)
+    assert np.all(np.diagonal(gram.distance(X, kernel="linear")) == 0)
+
+
 @TRIED
 def test_distance_in_feature_space(level, dtype, rng, name, params):
     X, Y = cases.samples(name, rng, 19, 7, dtype), cases.samples(name, rng, 13, 7, dtype)

@@ -38,6 +38,14 @@ void define(py::module_& module, const KernelEntry& entry) {
 }
 
 template <class T>
+void part(const gram::Kernel& kernel, const py::array& X, std::int64_t row, std::int64_t column, const py::array& out) {
+  const auto x = matrix<const T>(X, "X");
+  const auto k = matrix<T>(out, "out");
+  const WithoutGil release;
+  gram::part(kernel, x, row, column, k);
+}
+
+template <class T>
 void diagonal(const gram::Kernel& kernel, const py::array& X, const py::array& out) {
   const auto x = matrix<const T>(X, "X");
   const auto to = matrix<T>(out, "out", 1);
@@ -244,6 +252,11 @@ double matvec_vjp(const gram::Kernel& kernel, const py::array& X, const py::arra
 void register_gram(py::module_& module) {
   auto gram = module.def_submodule("gram", "Gram matrices");
   for (const KernelEntry& entry : kernels()) define(gram, entry);
+  gram.def("part", [](const py::array& X, std::int64_t row, std::int64_t column, const std::string& name,
+                      const py::dict& parameters, const py::array& out) {
+    const Chosen chosen(name, parameters);
+    in_type_of(X, [&](auto zero) { part<decltype(zero)>(chosen.on(X), X, row, column, out); });
+  });
   gram.def("diag", [](const py::array& X, const std::string& name, const py::dict& parameters, const py::array& out) {
     const Chosen chosen(name, parameters);
     in_type_of(X, [&](auto zero) { diagonal<decltype(zero)>(chosen.on(X), X, out); });

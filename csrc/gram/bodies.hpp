@@ -34,6 +34,7 @@ Matrix<T> matrix_of(const View& v) {
 using Kernel = fastdl_kernel;
 
 // gram:    K[i, j] = k(x_i, y_j); symmetric means that y is x.
+// part:    k[i, j] = K[row + i, column + j] of all rows of x with themselves, to the bit
 // diagonal: out[i] = k(x_i, x_i)
 // blocks:  K, block by block, to a consumer, without K
 // matvec:  out = K(x, y) v, without K
@@ -47,6 +48,8 @@ using Kernel = fastdl_kernel;
 //          y and dy null mean that y is x
 #define FASTDL_GRAM_TYPE(T)                                                                                           \
   void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,                 \
+            const Matrix<T>& k);                                                                                      \
+  void part(const Kernel& kernel, const Matrix<const T>& x, std::int64_t row, std::int64_t column,                    \
             const Matrix<T>& k);                                                                                      \
   void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride);                         \
   void blocks(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y,                               \

@@ -43,7 +43,8 @@ struct Towards {
 struct ChiSquaredSlope {
   template <class V>
   FASTDL_INLINE V operator()(V x, V y) const {
-    const V total = x + y, t = (x - y) / simd::select(total == V{}, total + 1, total);
+    const V half = V{} + 0.5f, a = x * half, b = y * half, total = a + b;  // the largest numbers add up to infinity
+    const V t = (a - b) / simd::select(total == V{}, total + 1, total);
     return t * (t - 2);
   }
 };
@@ -134,6 +135,14 @@ struct Derivative<NegativeExponential<T>> {
   explicit Derivative(const NegativeExponential<T>& k_) : k(k_) {}
   FASTDL_INLINE Slope<T> operator()(Vec<T> sum, Index row, Index column) const {
     return of_exponential<T>(k(sum, row, column), sum);
+  }
+};
+
+template <class T, class Function>
+struct Derivative<OfHalves<T, Function>> : Derivative<Function> {
+  explicit Derivative(const OfHalves<T, Function>& halves) : Derivative<Function>(halves.function) {}
+  FASTDL_INLINE Slope<T> operator()(Vec<T> sum, Index row, Index column) const {
+    return Derivative<Function>::operator()(sum + sum, row, column);
   }
 };
 
@@ -261,10 +270,9 @@ struct Derivative<ReluNetwork<T, tangent, biased>> {
       for (Index i = 0; i < vectors; ++i) activate(states[i], x);
       if constexpr (biased) x *= root_half;
     }
-    const T inverse = x == 0 ? T(0) : 2 / x;
     for (Index i = 0; i < vectors; ++i) {
       const Slope<T>& found = tangent ? states[i].tangents : states[i].signal;
-      to[i] = {found.pair, found.own * states[i].y * inverse};
+      to[i] = {found.pair, x == 0 ? Vec<T>{} : found.own * (states[i].y / x * T(2))};
     }
   }
 

@@ -78,6 +78,15 @@ struct NegativeExponential {
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index, Index) const { return simd::exp(sum * -gamma); }
 };
 
+// Where the engine summed over halves of the features, and the sum is twice as large.
+template <class T, class Function>
+struct OfHalves {
+  Function function;
+  FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {
+    return function(sum + sum, row, column);
+  }
+};
+
 // ---- functions of the squared distance ------------------------------------------------------------------------------
 
 template <class T>
@@ -201,18 +210,17 @@ struct Angles {
     return angle;
   }
 
-  // The angles of the lanes that are chosen, of pairs that there are. With e = |u -+ v|^2 of the unit vectors, cos =
-  // +-(1
-  // - e/2) and sin^2 = e (1 - e/4).
+  // The angles of the lanes that are chosen, of pairs that there are. With e = |u -+ v|^2 of the unit vectors,
+  // cos = +-(1 - e/2) and sin^2 = e (1 - e/4).
   __attribute__((noinline)) void again(Angle<T>& angle, Vec<T> doubtful, Index row, Index column) const {
     const auto chosen = (simd::IntVec<T>)doubtful;
     const UnitRow<T> a(x, row, x_inverse[row]);
     for (int i = 0; i < simd::lanes<T>; ++i) {
       if (!chosen[i] || column + i >= y.rows) continue;
       const UnitRow<T> b(y, column + i, y_inverse[column + i]);
-      if (a.zero() || b.zero()) {
-        angle.squared_sine[i] = angle.deficit[i] = 1;
-        angle.cosine[i] = 0;
+      if (a.zero() || b.zero()) {  // at right angles, but NaN and Inf have none
+        angle.cosine[i] = a.finite() && b.finite() ? T(0) : T(__builtin_nan(""));
+        angle.squared_sine[i] = angle.deficit[i] = 1 + angle.cosine[i];
         continue;
       }
       const double product = sum_over(x.cols, [&](Index k) { return a(k) * b(k); }), sign = product < 0 ? -1 : 1;
@@ -313,14 +321,15 @@ struct Biased {
 // nngp and ntk of a ReLU network: Dense, (ReLU, Dense) x depth, with weights and biases of standard deviations w and b.
 //
 // Kept per pair: the angle between the two signals before the next dense layer, and the tangent kernel theta in units
-// of their lengths. x_length and y_length are the rows' lengths (over sqrt(d) if normalised).
+// of their lengths. x_length and y_length are the rows' lengths (over sqrt(d) if normalised); without biases those of
+// the last layer, w (w^2/2)^(depth/2) times as long: that factor may leave T where they do not.
 template <class T, bool tangent, bool biased>
 struct ReluNetwork {
   Angles<T> angles;
   const T *x_length, *y_length;
   int depth;
   T w, b;
-  T scale;  // without biases: w^(2 depth + 2) / 2^depth
+  T product, constant;  // the kernel without hidden layers: product x.y + constant
 
   // A pair takes a chain of some hundred operations a layer, which the processor cannot look past: in one loop it waits
   // for their results. In several short loops over a row, which keep the state in L1, it works on several pairs at
@@ -368,8 +377,14 @@ struct ReluNetwork {
       }
       if constexpr (biased) x *= root_half;
     }
-    for (Index j = 0; j < count; j += step)
-      simd::store(values + j, load(y + j) * x * (biased ? T(1) : scale) * load((tangent ? theta : cosine) + j));
+    for (Index j = 0; j < count; j += step) {
+      Vec<T> value = load(y + j) * x * load((tangent ? theta : cosine) + j);
+      // Samples with Inf have no angles, but their products may have a limit.
+      if (depth == 0)
+        value =
+            simd::select(value == value, value, simd::fma(load(values + j), broadcast(product), broadcast(constant)));
+      simd::store(values + j, value);
+    }
   }
 
   FASTDL_INLINE Vec<T> operator()(Vec<T> sum, Index row, Index column) const {

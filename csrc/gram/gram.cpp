@@ -89,6 +89,24 @@ void compute(const char* name, const Kernel* kernel, const View* x, const View* 
 }
 
 template <class T, class View>
+void compute_part(const Kernel* kernel, const View* x, std::int64_t row, std::int64_t column, const View* k) {
+  constexpr const char* name = "gram.part";
+  check_rows<View>(name, x, nullptr);
+  check_kernel(name, kernel, x->cols);
+  core::check_matrix(name, "K", k);
+  core::check_output(name, "K", k, k->rows, k->cols);
+  const auto within = [&](const char* label, std::int64_t first, std::int64_t count) {
+    if (first < 0 || first > x->rows || count > x->rows - first)
+      core::fail(name, std::string(label) + " of K within the " + std::to_string(x->rows) + " rows of X",
+                 std::to_string(count) + " from " + std::to_string(first) + " on");
+  };
+  within("rows", row, k->rows);
+  within("columns", column, k->cols);
+  if (core::empty(k)) return;
+  FASTDL_DISPATCH(part(*kernel, matrix_of<const T>(*x), row, column, matrix_of<T>(*k)));
+}
+
+template <class T, class View>
 void compute_diagonal(const Kernel* kernel, const View* x, const View* out) {
   constexpr const char* name = "gram.diag";
   check_rows<View>(name, x, nullptr);
@@ -292,6 +310,10 @@ fastdl_kernel fastdl_kernel_default(fastdl_kernel_kind kind, int64_t d) {
   fastdl_status fastdl_gram_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,                    \
                                      const fastdl_matrix_##suffix* Y, const fastdl_matrix_##suffix* K) {              \
     return core::guarded([&] { gram::compute<T>("gram.gram", kernel, X, Y, K); });                                    \
+  }                                                                                                                   \
+  fastdl_status fastdl_gram_part_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,               \
+                                          std::int64_t row, std::int64_t column, const fastdl_matrix_##suffix* K) {   \
+    return core::guarded([&] { gram::compute_part<T>(kernel, X, row, column, K); });                                  \
   }                                                                                                                   \
   fastdl_status fastdl_gram_diag_##suffix(const fastdl_kernel* kernel, const fastdl_matrix_##suffix* X,               \
                                           const fastdl_matrix_##suffix* out) {                                        \

@@ -19,6 +19,11 @@ struct Distance {
   }
 };
 
+template <class T>
+struct Itself {
+  FASTDL_INLINE Vec<T> operator()(Vec<T> squared) const { return squared; }
+};
+
 // Another pass over a row that is in L1: the kernel's epilogue, whichever it is, and then the distance.
 template <class T>
 struct DistanceAfter {
@@ -42,26 +47,49 @@ void with_values(const Kernel& kernel, Rows<T>& rows, const Run& run) {
   run(gemm::MultiplyAdd{}, Units<T>{rows.x, of_x}, Units<T>{rows.y, of_y}, gemm::Identity{});
 }
 
-template <class T>
-void gram_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,
-             const Distance<T>* distance, const Matrix<T>& k) {
+// with(rows, turned, run) calls run(rule, left, right, epilogue), which computes k, or its transpose. all: the rows
+// that y is some of, or null.
+template <class T, class With>
+void to_matrix(const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric, const Matrix<const T>* all,
+               const Matrix<T>& k, const With& with) {
   // The engine writes whole vectors along a row of its output, and packs its second operand at a cost that few rows do
   // not repay: an output whose columns are contiguous, or a short wide one, is computed as its transpose.
   const bool turned = k.row_stride == 1 ? k.col_stride != 1 : !symmetric && x.rows < 6 && x.rows < y.rows;
-  Rows<T> rows(x, y, symmetric, turned);
+  Rows<T> rows(x, y, symmetric, turned, all);
   const gemm::Extents size{rows.x.rows, rows.y.rows, rows.x.cols};
   const gemm::Output<T> output{k.data, turned ? k.col_stride : k.row_stride, turned ? k.row_stride : k.col_stride};
-  with_values(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
-    if (!distance) return gemm::multiply<T>(size, symmetric, rule, left, right, output, epilogue);
-    const Distance<T> here = turned ? Distance<T>{distance->of_y, distance->of_x} : *distance;
-    const DistanceAfter<T> both{gemm::Finish<T>(epilogue), here};
-    gemm::multiply<T>(size, symmetric, rule, left, right, output, both);
+  with(rows, turned, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
+    gemm::multiply<T>(size, symmetric, rule, left, right, output, epilogue);
   });
+}
+
+template <class T>
+void gram_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,
+             const Matrix<const T>* all, const Distance<T>* distance, const Matrix<T>& k) {
+  to_matrix(x, y, symmetric, all, k, [&](Rows<T>& rows, bool turned, const auto& run) {
+    with_values(kernel, rows, [&](const auto& rule, const auto& left, const auto& right, const auto& epilogue) {
+      if (!distance) return run(rule, left, right, epilogue);
+      const Distance<T> here = turned ? Distance<T>{distance->of_y, distance->of_x} : *distance;
+      run(rule, left, right, DistanceAfter<T>{gemm::Finish<T>(epilogue), here});
+    });
+  });
+}
+
+template <class T>
+void part_of(const Kernel& kernel, const Matrix<const T>& x, Index row, Index column, const Matrix<T>& k) {
+  const auto some = [&](Index first, Index count) {
+    return Matrix<const T>{x.data + first * x.row_stride, count, x.cols, x.row_stride, x.col_stride};
+  };
+  gram_of<T>(kernel, some(row, k.rows), some(column, k.cols), row == column && k.rows == k.cols, &x, nullptr, k);
 }
 
 template <class T>
 void distance_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,
                  const Matrix<T>& out) {
+  // That of products is the distance itself, for which differences of squares are too inaccurate.
+  if (kernel.kind == FASTDL_LINEAR)
+    return to_matrix<T>(x, y, symmetric, nullptr, out,
+                        [](Rows<T>& rows, bool, const auto& run) { with_distance(rows, nullptr, Itself<T>{}, run); });
   Arrays<T> arrays;
   const auto own = [&](const Matrix<const T>& rows) {
     T* to = arrays.make(rows.rows + simd::lanes<T>);
@@ -71,7 +99,7 @@ void distance_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<co
   };
   const T* of_x = own(x);
   const Distance<T> distance{of_x, symmetric ? of_x : own(y)};
-  gram_of(kernel, x, y, symmetric, &distance, out);
+  gram_of<T>(kernel, x, y, symmetric, nullptr, &distance, out);
   // 0 for a sample and itself, but not where the kernel is not finite.
   if (symmetric)
     for (Index i = 0; i < x.rows; ++i) out.data[i * (out.row_stride + out.col_stride)] = of_x[i] - of_x[i];
@@ -90,7 +118,11 @@ void blocks_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<cons
 #define FASTDL_BODIES_OF(T)                                                                               \
   void gram(const Kernel& kernel, const Matrix<const T>& x, const Matrix<const T>& y, bool symmetric,     \
             const Matrix<T>& k) {                                                                         \
-    gram_of<T>(kernel, x, y, symmetric, nullptr, k);                                                      \
+    gram_of<T>(kernel, x, y, symmetric, nullptr, nullptr, k);                                             \
+  }                                                                                                       \
+  void part(const Kernel& kernel, const Matrix<const T>& x, std::int64_t row, std::int64_t column,        \
+            const Matrix<T>& k) {                                                                         \
+    part_of<T>(kernel, x, row, column, k);                                                                \
   }                                                                                                       \
   void diagonal(const Kernel& kernel, const Matrix<const T>& x, T* out, std::int64_t stride) {            \
     diagonal_of<T>(kernel, x, out, stride);                                                               \

@@ -142,12 +142,54 @@ void matvec_of(const Kernel& kernel, const Matrix<const T>& x, const Matrix<cons
   copy_out(sums, out);
 }
 
+// A row whose scores left the range of float32, in double, which has room for all: by the same sums, one key at a time.
+void softmax_again(const Matrix<const float>& q, const Matrix<const float>& k, const Matrix<const float>& v,
+                   double scale, Index row, double* sums, double& total) {
+  const float* query = q.data + row * q.row_stride;
+  double largest = -__builtin_inf();
+  total = 0;
+  for (Index c = 0; c < v.cols; ++c) sums[c] = 0;
+  for (Index j = 0; j < k.rows; ++j) {
+    const float* key = k.data + j * k.row_stride;
+    const double score = scale * sum_over(k.cols, [&](Index f) {
+                           return double(query[f * q.col_stride]) * double(key[f * k.col_stride]);
+                         });
+    if (score > largest) {
+      const double shrink = __builtin_exp(largest - score);
+      total *= shrink;
+      for (Index c = 0; c < v.cols; ++c) sums[c] *= shrink;
+      largest = score;
+    }
+    const double weight = score == -__builtin_inf() ? 0 : __builtin_exp(score - largest);
+    total += weight;
+    for (Index c = 0; c < v.cols; ++c) sums[c] += weight * double(v.data[j * v.row_stride + c * v.col_stride]);
+  }
+}
+
+template <class T>
+bool all_finite(const T* values, Index count, Index stride) {
+  for (Index i = 0; i < count; ++i)
+    if (!(__builtin_fabs(double(values[i * stride])) <= __DBL_MAX__)) return false;
+  return true;
+}
+
+template <class T>
+bool any_nan(const Matrix<const T>& m) {
+  for (Index i = 0; i < m.rows; ++i)
+    for (Index f = 0; f < m.cols; ++f) {
+      const T value = m.data[i * m.row_stride + f * m.col_stride];
+      if (value != value) return true;
+    }
+  return false;
+}
+
 // Row by row: with the largest score so far, m, the sum of e^(score - m) and of e^(score - m) v. A new largest score
 // scales down what there is.
 template <class T>
-void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, T scale,
+void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,
                 const Matrix<T>& out) {
   constexpr int step = simd::lanes<T>;
+  const T factor = T(scale);
   Arrays<T> arrays;
   Arrays<double> doubles;
   const RightSide<T> right_side(v, arrays);
@@ -160,7 +202,7 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   const auto add = [&](Index row, Index row_end, Index column, Index width, T* block) {
     for (Index i = row; i < row_end; ++i) {
       T* scores = block + (i - row) * stream_part;
-      for (Index j = 0; j < width; j += step) simd::store(scores + j, simd::load(scores + j) * scale);
+      for (Index j = 0; j < width; j += step) simd::store(scores + j, simd::load(scores + j) * factor);
       for (Index j = width; j % step != 0; ++j) scores[j] = -T(__builtin_inf());
       simd::Vec<T> top = simd::broadcast(-T(__builtin_inf()));
       for (Index j = 0; j < width; j += step) {
@@ -188,9 +230,20 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
     add_product<T>(block, row_end - row, right_side, column, width, sums + row * out.cols, out.cols);
   };
   gemm::stream<T>({q.rows, k.rows, q.cols}, gemm::MultiplyAdd{}, left, right, gemm::Identity{}, gemm::Consumer<T>(add));
+  if (k.rows == 0) return copy_out(sums, out);
+  if constexpr (sizeof(T) == 4) {
+    // Samples with NaN, and queries with Inf, have no other result than NaN.
+    const auto lost = [&](Index i) { return !(totals[i] > 0 && totals[i] <= __DBL_MAX__); };
+    bool any = false;
+    for (Index i = 0; i < out.rows; ++i) any |= lost(i);
+    if (any && !any_nan(k))
+      core::parallel_for(out.rows, core::thread_count(), [&](Index i) {
+        if (lost(i) && all_finite(q.data + i * q.row_stride, q.cols, q.col_stride))
+          softmax_again(q, k, v, scale, i, sums + i * out.cols, totals[i]);
+      });
+  }
   for (Index i = 0; i < out.rows; ++i)
-    for (Index c = 0; c < out.cols; ++c)
-      if (k.rows > 0) sums[i * out.cols + c] /= totals[i];
+    for (Index c = 0; c < out.cols; ++c) sums[i * out.cols + c] /= totals[i];
   copy_out(sums, out);
 }
 
@@ -203,7 +256,7 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   }                                                                                                               \
   void softmax(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix<const T>& v, double scale,        \
                const Matrix<T>& out) {                                                                            \
-    softmax_of<T>(q, k, v, T(scale), out);                                                                        \
+    softmax_of<T>(q, k, v, scale, out);                                                                           \
   }
 FASTDL_BODIES_OF(float)
 FASTDL_BODIES_OF(double)

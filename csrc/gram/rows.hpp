@@ -118,10 +118,10 @@ void for_rows(const Matrix<const T>& x, T beyond, T* to, const Function& f) {
   for (int i = 0; i < simd::lanes<T>; ++i) to[x.rows + i] = beyond;
 }
 
-// to[i] = f(scale * squared length of row i)
+// to[i] = scale * f(squared length of row i)
 template <class T>
 void squared_lengths(const Matrix<const T>& x, const Features<T>& features, double scale, OfLength f, T beyond, T* to) {
-  for_rows(x, beyond, to, [&](Index i) { return T(f(scale * squared_length(x, i, features))); });
+  for_rows(x, beyond, to, [&](Index i) { return T(scale * f(squared_length(x, i, features))); });
 }
 
 // to[i] = 1/length of row i; 0 for a row of zeros; NaN for one so long or short that its product with another leaves
@@ -151,10 +151,13 @@ class UnitRow {
       }
       if (largest > 0 && __builtin_isfinite(largest)) shift_ = -__builtin_ilogb(largest);
     }
-    inverse_ = inverse_length(sum_over(rows.cols, [&](Index k) { return near_one(k) * near_one(k); }));
+    const double squared = sum_over(rows.cols, [&](Index k) { return near_one(k) * near_one(k); });
+    finite_ = squared <= __DBL_MAX__;
+    inverse_ = inverse_length(squared);
   }
 
   bool zero() const { return zero_; }
+  bool finite() const { return finite_; }
   double operator()(Index k) const { return inverse_ * near_one(k); }
 
  private:
@@ -165,7 +168,7 @@ class UnitRow {
 
   const T* from_;
   Index stride_;
-  bool zero_;
+  bool zero_, finite_;
   int shift_ = 0;
   double inverse_;
 };

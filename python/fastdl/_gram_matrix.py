@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import check_out, dtype_name
-from fastdl._dispatch import new_array
+from fastdl._arrays import check_out, dtype_name, is_plain
+from fastdl._dispatch import core, new_array
 from fastdl._gram_checks import is_sparse, pairs, restrict
 from fastdl._kernels import find
 from fastdl._progress import Report, check_progress
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # A block of a result that lies in a file: large enough for any kernel to run at full speed on it, small beside memory.
 BLOCK_BYTES = 64 << 20
-# Distances are centred on the second samples: only against all of them is a block the same to the bit as in one call.
+# On a device distances are centred on the second samples: only against all of them is a block the same to the bit as
+# in one call. The native code is told which part of the whole a block is, and the reference does not centre.
 CENTRED = ("rbf", "matern")
 # Blocks of a result whose progress is shown, along each side.
 STEPS = 16
@@ -94,19 +95,23 @@ def gram(
     restrict(entry, call, list(parameters.values()))
     target = _target(call, (n, m), out)
     first, second = call.arrays
-    if second is None and entry.name in CENTRED:
+    if second is None and call.backend == "cuda" and entry.name in CENTRED:
         second = first
     size = 4 if dtype_name(call.dtype) == "float32" else 8
     with Report(entry.operation.name, progress, n * m) as report:
         for rows, columns in _blocks(n, None if second is None else m, size, fine=not in_file):
-            left = first[rows, :]
+            left, block = first[rows, :], target[rows, columns]
             if second is not None:
-                entry.function(left, second[columns, :], out=target[rows, columns], **parameters)
-            elif rows == columns:
-                entry.function(left, out=target[rows, columns], **parameters)
+                entry.function(left, second[columns, :], out=block, **parameters)
+            elif call.backend == "native":
+                room = block if is_plain(block) else new_array(block.shape, call.dtype)
+                core.gram.part(first, rows.start, columns.start, entry.name, parameters, room)
+                if room is not block:
+                    block[...] = room
             else:
-                entry.function(left, first[columns, :], out=target[rows, columns], **parameters)
-                target[columns, rows] = target[rows, columns].T
+                entry.function(left, None if rows == columns else first[columns, :], out=block, **parameters)
+            if second is None and rows != columns:
+                target[columns, rows] = block.T
             done = (rows.stop - rows.start) * (columns.stop - columns.start)
             report.add(done if second is not None or rows == columns else 2 * done)
     if out is not None:

@@ -316,7 +316,9 @@ def softmax_matvec(Q: Array, K: Array, V: Array, scale: float | None = None) -> 
     -----
     .. math:: O_i = \frac{\sum_j \exp(c\, q_i \cdot k_j)\, v_j}{\sum_j \exp(c\, q_i \cdot k_j)}
 
-    The largest exponent of a row is subtracted first, so no weight overflows.
+    The largest exponent of a row is subtracted first, so no weight overflows. Exponents that leave float32 are taken in
+    float64. One of -inf weighs nothing; a row whose largest one is +inf, from an Inf in `K` or from products beyond
+    float64, is NaN.
 
     Examples
     --------

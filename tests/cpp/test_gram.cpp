@@ -22,7 +22,8 @@
    fastdl::gram::level::softmax,    \
    fastdl::gram::level::sparse,     \
    fastdl::gram::level::matvec_vjp, \
-   fastdl::gram::level::vjp}
+   fastdl::gram::level::vjp,        \
+   fastdl::gram::level::part}
 #include "levels.hpp"
 
 using namespace fastdl;
@@ -169,6 +170,7 @@ struct Level {
                      const Matrix<const T>&, const Matrix<T>&, const Matrix<T>*, const Matrix<T>&, double&);
   void (*vjp)(const Kernel&, const Matrix<const T>&, const Matrix<const T>*, const Matrix<const T>&, const Matrix<T>&,
               const Matrix<T>*, double&);
+  void (*part)(const Kernel&, const Matrix<const T>&, Index, Index, const Matrix<T>&);
 };
 
 template <class T>
@@ -247,6 +249,64 @@ void test_kernels(const Level<T>& level, Index n, Index m, Index d) {
     CHECK(worst <= allowed<T>(d) * largest, "%s: off by %g of %g", what.c_str(), worst, largest);
     CHECK(symmetric, "%s", what.c_str());
   }
+}
+
+// Parts of K, also those above the diagonal, have the bits of the whole.
+template <class T>
+void test_parts(const Level<T>& level, Index n, Index d) {
+  Samples<T> x(n, d);
+  for (T& value : x.data) value = T(double(value) + 100);  // distances far from the origin depend on the centre
+  const std::vector<double> scales(static_cast<std::size_t>(d), 2 * std::sqrt(double(d)));
+  const Index cuts[] = {0, 1, n / 3, n / 2 + 3, n};
+  for (const Named& named : kernels(d, scales.data())) {
+    if (named.kernel.kind == FASTDL_GEOMETRIC) continue;  // not of such samples
+    Samples<T> whole(n, n), parts(n, n);
+    level.gram(named.kernel, x.view(), x.view(), true, whole.writable());
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 4; ++j)
+        level.part(named.kernel, x.view(), cuts[i], cuts[j],
+                   {parts.data.data() + cuts[i] * n + cuts[j], cuts[i + 1] - cuts[i], cuts[j + 1] - cuts[j], n, 1});
+    CHECK(std::memcmp(whole.data.data(), parts.data.data(), whole.data.size() * sizeof(T)) == 0, "%s %s: parts of %d",
+          level.name.c_str(), named.name.c_str(), int(n));
+  }
+}
+
+// Without biases, w^2 (w^2/2)^depth may be beyond float32 where samples as small, or as large, keep the result in it.
+void test_growth(const Level<float>& level) {
+  const struct {
+    double w;
+    int depth;
+    double size;
+  } cases[] = {{2, 200, 1e-30},  {0.3, 30, 1e15},  {1e12, 1, 1e-23},
+               {1e-12, 1, 1e23}, {1e25, 0, 1e-25}, {1e-30, 0, 1e30}};
+  for (const auto& c : cases)
+    for (auto kind : {FASTDL_NNGP, FASTDL_NTK}) {
+      const Index n = 9, d = 5;
+      Samples<float> x(n, d), k(n, n), diagonal(n, 1), ones(n, 1), product(n, 1);
+      for (float& value : x.data) value = float(c.size * (double(value) + 0.1));
+      for (float& value : ones.data) value = 1;
+      Kernel kernel = fastdl_kernel_default(kind, d);
+      kernel.w_std = c.w, kernel.depth = c.depth;
+      level.gram(kernel, x.view(), x.view(), true, k.writable());
+      level.diagonal(kernel, x.view(), diagonal.data.data(), 1);
+      level.matvec(kernel, x.view(), x.view(), ones.view(), product.writable());
+      double worst = 0;
+      for (Index i = 0; i < n; ++i) {
+        double sum = 0;
+        for (Index j = 0; j < n; ++j) {
+          const double value = expected(kernel, x.row(i), x.row(j));
+          sum += value;
+          worst = std::fmax(worst, std::fabs(k.at(i, j) / value - 1));
+          if (i == j) worst = std::fmax(worst, std::fabs(diagonal.at(i, 0) / value - 1));
+        }
+        worst = std::fmax(worst, std::fabs(product.at(i, 0) / sum - 1));
+      }
+      bool known = true;  // fmax takes no NaN
+      for (float value : k.data) known &= std::isfinite(value) && value != 0;
+      for (float value : product.data) known &= std::isfinite(value) && value != 0;
+      CHECK(known && worst <= 1e-5, "%s %s of w %g, depth %d: off by %g", level.name.c_str(),
+            kind == FASTDL_NTK ? "ntk" : "nngp", c.w, c.depth, worst);
+    }
 }
 
 template <class T>
@@ -454,6 +514,9 @@ void test_type() {
       if (d > 1) test_gradients(level, n, m, d);  // rows of one feature are parallel, where some kernels have none
     }
     test_sparse(level, 61, 40);
+    test_parts(level, 61, 7);
+    test_parts(level, 61, 40);
+    if constexpr (sizeof(T) == 4) test_growth(level);
     if (!smoke) test_threads(level);
     std::printf("%s %s: %s\n", level.name.c_str(), sizeof(T) == 4 ? "f32" : "f64", failed == before ? "ok" : "FAILED");
   }

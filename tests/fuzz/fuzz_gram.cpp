@@ -129,7 +129,14 @@ void any(Case& c) {
       break;
     }
     case 1: {
-      const auto *X = input(n, d), *Y = other(), *K = output(n, m);
+      const auto* X = input(n, d);
+      if (alone && c.chance(2)) {
+        const Index row = c.extent(40), column = c.extent(40);
+        const auto* K = output(c.extent(40), c.extent(40));
+        c.call("gram_part", [&] { return FUZZ_BY_TYPE(T, fastdl_gram_part)(k, X, row, column, K); });
+        break;
+      }
+      const auto *Y = other(), *K = output(n, m);
       c.call("gram", [&] { return FUZZ_BY_TYPE(T, fastdl_gram)(k, X, Y, K); });
       break;
     }

@@ -171,6 +171,13 @@ FASTDL_API fastdl_status fastdl_gram_f32(const fastdl_kernel* kernel, const fast
 FASTDL_API fastdl_status fastdl_gram_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X,
                                          const fastdl_matrix_f64* Y, const fastdl_matrix_f64* K);
 
+/* K[i,j] = k(x_(row+i), x_(column+j)), to the bit as fastdl_gram has it there for all of X and no Y: the parts of a
+ * matrix that is larger than memory. */
+FASTDL_API fastdl_status fastdl_gram_part_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X, int64_t row,
+                                              int64_t column, const fastdl_matrix_f32* K);
+FASTDL_API fastdl_status fastdl_gram_part_f64(const fastdl_kernel* kernel, const fastdl_matrix_f64* X, int64_t row,
+                                              int64_t column, const fastdl_matrix_f64* K);
+
 /* out[i] = k(x_i, x_i); out is n x 1. */
 FASTDL_API fastdl_status fastdl_gram_diag_f32(const fastdl_kernel* kernel, const fastdl_matrix_f32* X,
                                               const fastdl_matrix_f32* out);
@@ -209,7 +216,7 @@ FASTDL_API fastdl_status fastdl_gram_sparse_f64(const fastdl_kernel* kernel, con
                                                 const fastdl_matrix_f64* K);
 
 /* out = P V, row i of P the softmax of scale q_i.k_j over j; Q is n x d, K m x d, V m x p, out n x p. P is never
- * formed. */
+ * formed. A row whose largest score is infinite is NaN; scores that leave float32 are taken in double. */
 FASTDL_API fastdl_status fastdl_gram_softmax_matvec_f32(const fastdl_matrix_f32* Q, const fastdl_matrix_f32* K,
                                                         const fastdl_matrix_f32* V, double scale,
                                                         const fastdl_matrix_f32* out);
@@ -753,6 +760,17 @@ FASTDL_API fastdl_status fastdl_scattering_plan_make_f32(const fastdl_scattering
                                                          fastdl_scattering_plan_f32** plan);
 FASTDL_API fastdl_status fastdl_scattering_plan_make_f64(const fastdl_scattering_tree* tree,
                                                          fastdl_scattering_plan_f64** plan);
+/* The same with filters that are asked for one at a time, so that they need not be in memory together: give(context,
+ * group, follower, number) returns the spectrum of member `number` of a group, or with follower != 0 of its follower of
+ * that number, which must stay until it is called again; NULL ends with FASTDL_INVALID_ARGUMENT. It may be called more
+ * than once for a filter, and is not called after the plan is made. psi and psi_2 of the tree are not looked at. */
+typedef const double* (*fastdl_scattering_filter)(void* context, int64_t group, int follower, int64_t number);
+FASTDL_API fastdl_status fastdl_scattering_plan_make_from_f32(const fastdl_scattering_tree* tree,
+                                                              fastdl_scattering_filter give, void* context,
+                                                              fastdl_scattering_plan_f32** plan);
+FASTDL_API fastdl_status fastdl_scattering_plan_make_from_f64(const fastdl_scattering_tree* tree,
+                                                              fastdl_scattering_filter give, void* context,
+                                                              fastdl_scattering_plan_f64** plan);
 FASTDL_API void fastdl_scattering_plan_free_f32(fastdl_scattering_plan_f32* plan);
 FASTDL_API void fastdl_scattering_plan_free_f64(fastdl_scattering_plan_f64* plan);
 
@@ -767,6 +785,27 @@ FASTDL_API fastdl_status fastdl_scattering_vjp_f32(const fastdl_scattering_plan_
                                                    const float* grad, int64_t batch, float* dx);
 FASTDL_API fastdl_status fastdl_scattering_vjp_f64(const fastdl_scattering_plan_f64* plan, const double* x,
                                                    const double* grad, int64_t batch, double* dx);
+
+/* Without averages: the moduli of every path themselves, on rows top to bottom - 1 and columns left to right - 1 of its
+ * level; of channel 0 the padded image on level 0. There is a part for every level. out[c] is (batch, rows, columns),
+ * contiguous, for every channel c. */
+typedef struct fastdl_scattering_part {
+  int64_t top, bottom, left, right;
+} fastdl_scattering_part;
+FASTDL_API fastdl_status fastdl_scattering_moduli_f32(const fastdl_scattering_plan_f32* plan,
+                                                      const fastdl_scattering_part* part, const float* x, int64_t batch,
+                                                      float* const* out);
+FASTDL_API fastdl_status fastdl_scattering_moduli_f64(const fastdl_scattering_plan_f64* plan,
+                                                      const fastdl_scattering_part* part, const double* x,
+                                                      int64_t batch, double* const* out);
+
+/* dx = the gradient for x of the sum of all results times grad, which has their form. */
+FASTDL_API fastdl_status fastdl_scattering_moduli_vjp_f32(const fastdl_scattering_plan_f32* plan,
+                                                          const fastdl_scattering_part* part, const float* x,
+                                                          const float* const* grad, int64_t batch, float* dx);
+FASTDL_API fastdl_status fastdl_scattering_moduli_vjp_f64(const fastdl_scattering_plan_f64* plan,
+                                                          const fastdl_scattering_part* part, const double* x,
+                                                          const double* const* grad, int64_t batch, double* dx);
 
 /* Solid harmonic scattering of volumes of size[0] x size[1] x size[2], periodic. With z(l, m, j) the convolution of x
  * with filter m of degree l and scale j, and U(l, j) the root of the sum over m of |z|^2,
@@ -793,6 +832,71 @@ FASTDL_API fastdl_status fastdl_scattering_harmonic_vjp_f32(const fastdl_harmoni
 FASTDL_API fastdl_status fastdl_scattering_harmonic_vjp_f64(const fastdl_harmonic_shape* shape,
                                                             const double* const* filters, const double* x,
                                                             const double* grad, int64_t batch, double* dx);
+
+/* Scattering of images on rotations and translations. Level j is that of scale 2^j, of 2^j times fewer samples along
+ * both axes, with the averages that are given out of it. With psi(j, t) = first[(j*angles + t)*places], t < L = angles,
+ * and psi(t + L) its conjugate in space,
+ *   Y(j1, t) = |x * psi(j1, t)|
+ *   Y(j1, j2, s, k, t) = |sum over r < 2 L of (Y(j1, r) * psi(j2, s + r)) h_k(t - r)|,  j2 > j1
+ * for s < L and k < filters. Channels are the average of the image; those of Y(j1), meant over all angles; and in order
+ * 2 those of Y(j1, j2, s, k), with j1 outermost. Spectra are real and in full: of `first` on level 0 for each scale and
+ * angle; second[j1] on level j1 for each scale above j1 and each angle. The spectrum of a padded image is first
+ * multiplied by the phases, ny and nx complex numbers with the real part first, which must take real images to real
+ * ones. h_k is 2 L complex numbers. */
+typedef struct fastdl_roto_bank {
+  int64_t height, width;
+  const int64_t *place_y, *place_x;
+  int64_t scales, angles, filters, order;
+  const fastdl_scattering_level* level;
+  const double *phase_y, *phase_x;
+  const double* first;
+  const double* const* second;
+  const double* angular;
+} fastdl_roto_bank;
+
+/* A transform made ready, as fastdl_scattering_plan. */
+typedef struct fastdl_roto_plan_f32 fastdl_roto_plan_f32;
+typedef struct fastdl_roto_plan_f64 fastdl_roto_plan_f64;
+FASTDL_API fastdl_status fastdl_roto_plan_make_f32(const fastdl_roto_bank* bank, fastdl_roto_plan_f32** plan);
+FASTDL_API fastdl_status fastdl_roto_plan_make_f64(const fastdl_roto_bank* bank, fastdl_roto_plan_f64** plan);
+FASTDL_API void fastdl_roto_plan_free_f32(fastdl_roto_plan_f32* plan);
+FASTDL_API void fastdl_roto_plan_free_f64(fastdl_roto_plan_f64* plan);
+
+/* out = all paths of x: (batch, channels, rows, columns) of (batch, height, width), both contiguous. */
+FASTDL_API fastdl_status fastdl_scattering_roto_f32(const fastdl_roto_plan_f32* plan, const float* x, int64_t batch,
+                                                    float* out);
+FASTDL_API fastdl_status fastdl_scattering_roto_f64(const fastdl_roto_plan_f64* plan, const double* x, int64_t batch,
+                                                    double* out);
+
+/* dx = the gradient for x of the sum of all results times grad, which has their shape. */
+FASTDL_API fastdl_status fastdl_scattering_roto_vjp_f32(const fastdl_roto_plan_f32* plan, const float* x,
+                                                        const float* grad, int64_t batch, float* dx);
+FASTDL_API fastdl_status fastdl_scattering_roto_vjp_f64(const fastdl_roto_plan_f64* plan, const double* x,
+                                                        const double* grad, int64_t batch, double* dx);
+
+/* The fast wavelet transform of images, periodic at their edges, whose sizes are multiples of 2^scales. Along an axis
+ *   low pass  (n) = sum over t of low[t] * in[2 n + t],    high pass (n) = sum over t of high[t] * in[2 n + t]
+ * and at each scale the average is low both down and across; details are high across, high down, and high both. The
+ * number of taps is even. */
+typedef struct fastdl_wavelet_shape {
+  int64_t batch, height, width, scales, taps;
+  const double *low, *high;
+} fastdl_wavelet_shape;
+
+/* approximation = the averages of the last scale, (batch, height / 2^scales, width / 2^scales); details[j - 1] those of
+ * scale j from the finest on, (batch, 3, height / 2^j, width / 2^j); of x (batch, height, width); all contiguous. */
+FASTDL_API fastdl_status fastdl_scattering_wavelet_f32(const fastdl_wavelet_shape* shape, const float* x,
+                                                       float* approximation, float* const* details);
+FASTDL_API fastdl_status fastdl_scattering_wavelet_f64(const fastdl_wavelet_shape* shape, const double* x,
+                                                       double* approximation, double* const* details);
+
+/* x = the adjoint of the above, which of orthogonal filters is its inverse. */
+FASTDL_API fastdl_status fastdl_scattering_wavelet_inverse_f32(const fastdl_wavelet_shape* shape,
+                                                               const float* approximation, const float* const* details,
+                                                               float* x);
+FASTDL_API fastdl_status fastdl_scattering_wavelet_inverse_f64(const fastdl_wavelet_shape* shape,
+                                                               const double* approximation,
+                                                               const double* const* details, double* x);
 
 #ifdef __cplusplus
 }

@@ -50,6 +50,18 @@ inline void gram(const Kernel& k, MatrixView<const double> X, MatrixView<double>
   throw_on_error(fastdl_gram_f64(&k, &x, nullptr, &out));
 }
 
+// K[i, j] = k(x_(row + i), x_(column + j)), to the bit as in the whole of X with itself
+inline void part(const Kernel& k, MatrixView<const float> X, std::int64_t row, std::int64_t column,
+                 MatrixView<float> K) {
+  const auto x = X.plain(), out = K.plain();
+  throw_on_error(fastdl_gram_part_f32(&k, &x, row, column, &out));
+}
+inline void part(const Kernel& k, MatrixView<const double> X, std::int64_t row, std::int64_t column,
+                 MatrixView<double> K) {
+  const auto x = X.plain(), out = K.plain();
+  throw_on_error(fastdl_gram_part_f64(&k, &x, row, column, &out));
+}
+
 // out[i] = k(x_i, x_i), n x 1
 inline void diag(const Kernel& k, MatrixView<const float> X, MatrixView<float> out) {
   const auto x = X.plain(), to = out.plain();

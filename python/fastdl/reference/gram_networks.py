@@ -69,7 +69,9 @@ def start(X: Any, Y: Any) -> State:
     for part in row_blocks(X.shape[0], Y.shape[0] * X.shape[1]):
         square.append(xp.sum((X[part, None, :] - Y[None, :, :]) ** 2, axis=-1))
     s = pair.x * pair.y * pair.sine
-    return State(pair.x * pair.x, pair.y * pair.y, X @ Y.T, s, xp.concat(square, axis=0))
+    # A sample that is not finite has no angles, and then no distances either: NaN and Inf together would make Inf.
+    q = xp.where(xp.isnan(s), s, xp.concat(square, axis=0))
+    return State(pair.x * pair.x, pair.y * pair.y, X @ Y.T, s, q)
 
 
 def angle(s: Any, xy: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from array_api_compat import array_namespace, device
 
 from fastdl.reference.gram_networks import angle, norms
-from fastdl.reference.pairs import finish, nonnegative, row_blocks, wide
+from fastdl.reference.pairs import by_rows, finish, nonnegative, row_blocks, wide
 
 
 def by_reference(kernel: str, X: Any, Y: Any | None, parameters: dict[str, Any]) -> Any:
@@ -49,14 +49,14 @@ def _diag(X: Any, kernel: str, **parameters: Any) -> Any:
     if kernel == "arc_cosine":
         if parameters["order"] == 0:
             return xp.where(zero, xp.full_like(square, 0.5), 1 + difference)
-        return square if parameters["order"] == 1 else 3 * square * square
+        return difference + (square if parameters["order"] == 1 else 3 * square * square)
     w, b = (parameters[name] * parameters[name] for name in ("w_std", "b_std"))
     S = square / X.shape[1] if parameters["normalize"] and X.shape[1] else square
     S = w * S + b
     tangent = S
     for _ in range(parameters["depth"]):
         theta = angle(xp.zeros_like(S), S)
-        S = w * S / 2 + b
+        S = w * S / 2 + b + difference
         tangent = S + w * (0.5 - theta / (2 * math.pi)) * tangent
     return S if kernel == "nngp" else tangent
 
@@ -85,8 +85,10 @@ def softmax_matvec(Q: Any, K: Any, V: Any, scale: float) -> Any:
 
 
 def distance(X: Any, Y: Any | None, kernel: str, parameters: dict[str, Any]) -> Any:
-    """K(x,x) + K(y,y) − 2 K(x,y), clipped at 0, in the place of K."""
+    """K(x,x) + K(y,y) − 2 K(x,y), clipped at 0, in the place of K; ‖x−y‖² itself for the linear kernel."""
     xp = array_namespace(X)
+    if kernel == "linear":
+        return by_rows(X, Y, lambda x, y: xp.sum((x - y) ** 2, axis=-1))
     K = by_reference(kernel, X, Y, parameters)
     rows = diag(X, kernel, parameters)
     columns = rows if Y is None else diag(Y, kernel, parameters)
