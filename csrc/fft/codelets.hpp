@@ -7,21 +7,48 @@
 
 #include "fft/bodies.hpp"
 #include "fft/butterfly.hpp"
+#include "fft/codelet_lengths.hpp"
 
 namespace fastdl::fft {
 namespace {
 
-// cos and sin of 2 pi k / n by their series, for tables that the compiler makes.
-constexpr long double series(int k, int n, bool sine) {
-  constexpr long double turn = 6.283185307179586476925286766559005768L;
-  const long double x = turn * (2 * k > n ? k - n : k) / n;
-  long double term = sine ? x : 1, sum = term;
-  for (int i = sine ? 2 : 1; i < 60; i += 2) {
-    term *= -x * x / (i * (i + 1));
-    sum += term;
+// cos and sin of 2 pi k / N, for tables that the compiler makes: by their series up to an eighth of a turn, where
+// twelve terms are enough, and mirrored from there. Series for every number of every table took the compiler 25 s
+// of 35.
+template <int N>
+struct Turns {
+  long double cosine[N] = {}, sine[N] = {};
+
+  constexpr Turns() {
+    constexpr long double quarter = 1.570796326794896619231321691639751442L;
+    bool known[N / 2 + 1] = {};
+    long double near[N / 2 + 1] = {}, far[N / 2 + 1] = {};  // cosine and sine of q / N quarters
+    for (int k = 0; k < N; ++k) {
+      int q = 4 * k;
+      const bool below = q > 2 * N;
+      if (below) q = 4 * N - q;
+      const bool left = q > N;
+      if (left) q = 2 * N - q;
+      const bool steep = 2 * q > N;
+      if (steep) q = N - q;
+      if (!known[q]) {
+        const long double x = quarter * q / N, square = x * x;
+        long double even = 1, odd = x;
+        for (int i = 1; i < 24; i += 2) {
+          near[q] += even;
+          far[q] += odd;
+          even *= -square / (i * (i + 1));
+          odd *= -square / ((i + 1) * (i + 2));
+        }
+        known[q] = true;
+      }
+      cosine[k] = (left ? -1 : 1) * (steep ? far : near)[q];
+      sine[k] = (below ? -1 : 1) * (steep ? near : far)[q];
+    }
   }
-  return sum;
-}
+};
+template <int N>
+inline constexpr Turns<N> turns_of{};
 
 constexpr int common_factor(int a, int b) { return b == 0 ? a : common_factor(b, a % b); }
 constexpr int inverse_of(int a, int n) {
@@ -38,12 +65,15 @@ struct TwoSteps {
   T twiddle[2 * n] = {};        // of (a, b) at 2*(b*A + a)
 
   constexpr TwoSteps() {
+    const int step_a = coprime ? B * inverse_of(B, A) : 1, step_b = coprime ? A * inverse_of(A, B) : A;
     for (int a = 0; a < A; ++a)
       for (int b = 0; b < B; ++b) {
         in[b * A + a] = coprime ? (B * a + A * b) % n : B * a + b;
-        out[a * B + b] = coprime ? (B * inverse_of(B, A) * a + A * inverse_of(A, B) * b) % n : a + A * b;
-        twiddle[2 * (b * A + a)] = T(series(a * b % n, n, false));
-        twiddle[2 * (b * A + a) + 1] = T(-series(a * b % n, n, true));
+        out[a * B + b] = (step_a * a + step_b * b) % n;
+        if constexpr (!coprime) {
+          twiddle[2 * (b * A + a)] = T(turns_of<n>.cosine[a * b]);
+          twiddle[2 * (b * A + a) + 1] = T(-turns_of<n>.sine[a * b]);
+        }
       }
   }
 };
@@ -83,6 +113,12 @@ struct Composite {
 template <class T>
 struct Butterfly<T, 9> : Composite<T, 3, 3> {};
 template <class T>
+struct Butterfly<T, 10> : Composite<T, 2, 5> {};
+template <class T>
+struct Butterfly<T, 20> : Composite<T, 4, 5> {};
+template <class T>
+struct Butterfly<T, 15> : Composite<T, 3, 5> {};
+template <class T>
 struct Butterfly<T, 12> : Composite<T, 3, 4> {};
 template <class T>
 struct Butterfly<T, 16> : Composite<T, 4, 4> {};
@@ -96,13 +132,17 @@ struct Butterfly<T, 32> : Composite<T, 4, 8> {};
 template <class T, int A, int B>
 void two_steps(const Elements<const T>& from, const Elements<T>& to) {
   static constexpr TwoSteps<T, A, B> map{};
+  // By value: what is stored might be the pointers themselves, for all that the compiler knows.
+  const T *const from_re = from.re, *const from_im = from.im;
+  T *const to_re = to.re, *const to_im = to.im;
+  const Index from_step = from.step, to_step = to.step;
   alignas(64) T between[A * B * width<T>];
-  for (int b = 0; b < B; ++b) {
+  const auto first = [&](int b) __attribute__((always_inline)) {
     Complex<T> x[A];
 #pragma GCC unroll 32
     for (int a = 0; a < A; ++a) {
-      const Index at = map.in[b * A + a] * from.step;
-      x[a] = {load(from.re + at), load(from.im + at)};
+      const Index at = map.in[b * A + a] * from_step;
+      x[a] = {load(from_re + at), load(from_im + at)};
     }
     Butterfly<T, A>::apply(x);
 #pragma GCC unroll 32
@@ -110,18 +150,27 @@ void two_steps(const Elements<const T>& from, const Elements<T>& to) {
       if (!TwoSteps<T, A, B>::coprime && a > 0) x[a] = x[a] * everywhere(map.twiddle + 2 * (b * A + a));
       store_element(between + (a * B + b) * width<T>, x[a]);
     }
-  }
-  for (int a = 0; a < A; ++a) {
+  };
+  const auto second = [&](int a) __attribute__((always_inline)) {
     Complex<T> x[B];
 #pragma GCC unroll 32
     for (int b = 0; b < B; ++b) x[b] = load_element(between + (a * B + b) * width<T>);
     Butterfly<T, B>::apply(x);
 #pragma GCC unroll 32
     for (int b = 0; b < B; ++b) {
-      const Index at = map.out[a * B + b] * to.step;
-      store(to.re + at, x[b].re);
-      store(to.im + at, x[b].im);
+      const Index at = map.out[a * B + b] * to_step;
+      store(to_re + at, x[b].re);
+      store(to_im + at, x[b].im);
     }
+  };
+  if constexpr (A * B <= 48) {
+#pragma GCC unroll 16
+    for (int b = 0; b < B; ++b) first(b);
+#pragma GCC unroll 16
+    for (int a = 0; a < A; ++a) second(a);
+  } else {
+    for (int b = 0; b < B; ++b) first(b);
+    for (int a = 0; a < A; ++a) second(a);
   }
 }
 
@@ -144,29 +193,8 @@ bool run_codelet(Index n, const Elements<const T>& from, const Elements<T>& to) 
 #define FASTDL_CODELET(A, B)      \
   case A* B:                      \
     two_steps<T, A, B>(from, to); \
-    return true
-      FASTDL_CODELET(2, 3);
-      FASTDL_CODELET(3, 3);
-      FASTDL_CODELET(2, 5);
-      FASTDL_CODELET(3, 4);
-      FASTDL_CODELET(4, 4);
-      FASTDL_CODELET(3, 6);
-      FASTDL_CODELET(4, 5);
-      FASTDL_CODELET(3, 8);
-      FASTDL_CODELET(4, 8);
-      FASTDL_CODELET(4, 9);
-      FASTDL_CODELET(5, 8);
-      FASTDL_CODELET(6, 8);
-      FASTDL_CODELET(8, 8);
-      FASTDL_CODELET(8, 9);
-      FASTDL_CODELET(5, 16);
-      FASTDL_CODELET(6, 16);
-      FASTDL_CODELET(8, 16);
-      FASTDL_CODELET(9, 16);
-      FASTDL_CODELET(16, 16);
-      FASTDL_CODELET(16, 18);
-      FASTDL_CODELET(16, 32);
-      FASTDL_CODELET(24, 24);
+    return true;
+      FASTDL_FFT_CODELETS(FASTDL_CODELET)
 #undef FASTDL_CODELET
     default:
       return false;

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <vector>
 
+#include "fft/codelet_lengths.hpp"
+
 #if !defined(_WIN32)
 #include <pthread.h>
 #endif
@@ -159,6 +161,58 @@ struct Tables {
   }
 };
 
+bool has_codelet(Index n) {
+  switch (n) {
+    case 8:
+#define FASTDL_CODELET(A, B) case A* B:
+      FASTDL_FFT_CODELETS(FASTDL_CODELET)
+#undef FASTDL_CODELET
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The rows and columns of a grid with the least cost, of whole blocks in both steps; 1 row if there are none.
+void grid_of(Index n, Index& rows, Index& columns) {
+  rows = 1;
+  columns = n;
+  double least = HUGE_VAL;
+  const auto blocks = [](Index lanes) { return static_cast<double>((lanes + 15) / 16); };
+  const auto price_of = [](Index length) { return cost(length) * (has_codelet(length) ? 0.5 : 1); };
+  for (Index r = 8; r * 8 <= n; ++r) {
+    if (n % r != 0) continue;
+    const double price = price_of(r) * blocks(n / r) + price_of(n / r) * blocks(r);
+    if (price < least) {
+      least = price;
+      rows = r;
+      columns = n / r;
+    }
+  }
+}
+
+template <class T>
+struct GridTables {
+  static constexpr int keep_up_to = 18;
+  Grid<T> value{};
+  std::vector<T> twiddles;
+
+  explicit GridTables(Index n) {
+    constexpr Index block = Grid<T>::block;
+    grid_of(n, value.rows, value.columns);
+    const Index blocks = (value.rows + block - 1) / block;
+    twiddles.resize(static_cast<std::size_t>(2 * block * blocks * value.columns));
+    for (Index r = 0; r < value.rows; ++r)
+      for (Index c = 0; c < value.columns; ++c) {
+        const Root factor = root(r * c % n, n);
+        T* at = twiddles.data() + 2 * block * (r / block * value.columns + c) + r % block;
+        at[0] = static_cast<T>(factor.real());
+        at[block] = static_cast<T>(factor.imag());
+      }
+    value.twiddles = twiddles.data();
+  }
+};
+
 struct TurnTables {
   static constexpr int keep_up_to = 34;  // the same: there are about twice the root of the order
   Turns value{};
@@ -253,6 +307,25 @@ SharedPlan<T>::~SharedPlan() {
 }
 template class SharedPlan<float>;
 template class SharedPlan<double>;
+
+template <class T>
+SharedGrid<T>::SharedGrid(Index length) : grid_(cache<GridTables<T>>().take(length)) {}
+template <class T>
+SharedGrid<T>::~SharedGrid() {
+  cache<GridTables<T>>().give_back(grid_);
+}
+template class SharedGrid<float>;
+template class SharedGrid<double>;
+
+bool goes_as_grid(Index length) {
+  // From L2 a row of 256 complex64 takes 0.26 us on Zen 4 and 0.23 as a lane of 16; one of 384 takes 0.45 and 0.56. A
+  // single one is then 16 times as fast.
+  constexpr Index shortest = 384;
+  Index rows, columns;
+  if (length < shortest) return false;
+  grid_of(length, rows, columns);
+  return rows > 1;
+}
 
 SharedTurns::SharedTurns(Index order) : turns_(cache<TurnTables>().take(order)) {}
 SharedTurns::~SharedTurns() { cache<TurnTables>().give_back(turns_); }

@@ -54,6 +54,34 @@ class SharedPlan {
 extern template class SharedPlan<float>;
 extern template class SharedPlan<double>;
 
+// A length as a matrix of rows x columns (batch_grid.hpp), with the factors between the two steps: those of 16 rows
+// side by side, so that 16, 8, 4 or 2 lanes of rows are found together.
+template <class T>
+struct Grid {
+  static constexpr Index block = 16;
+  Index rows, columns;
+  const T* twiddles;  // exp(-2 pi i r c / length) at 32*(r/16*columns + c) + r%16, its imaginary part 16 further
+};
+
+template <class T>
+class SharedGrid {
+ public:
+  explicit SharedGrid(Index length);
+  ~SharedGrid();
+  SharedGrid(const SharedGrid&) = delete;
+  SharedGrid& operator=(const SharedGrid&) = delete;
+  const Grid<T>& grid() const __attribute__((always_inline)) { return *grid_; }
+
+ private:
+  const Grid<T>* grid_;
+};
+
+extern template class SharedGrid<float>;
+extern template class SharedGrid<double>;
+
+// Whether rows of the length are transformed as grids, each by itself, or one in every lane.
+bool goes_as_grid(Index length);
+
 // Powers of a root of unity of a large order, exp(-2 pi i e / order) for 0 <= e < order, as a product of two of about
 // 2 sqrt(order) numbers that are kept.
 struct Turns {

@@ -46,35 +46,60 @@ struct RowTwiddles {
     }
   }
 
-  FASTDL_INLINE Complex<T> operator()(Index j) const {
-    return load_element(elements + (block + j / block) * width<T>) * load_element(elements + j % block * width<T>);
+  // Those of a group of columns, which lies within a block: number i of it.
+  struct Group {
+    Complex<T> coarse;
+    const T* fine;
+    FASTDL_INLINE Complex<T> operator()(int i) const { return coarse * load_element(fine + i * width<T>); }
+  };
+  FASTDL_INLINE Group from(Index j) const {
+    return {load_element(elements + (block + j / block) * width<T>), elements + j % block * width<T>};
   }
 };
 
-struct NoTwiddles {};
+struct NoTwiddles {
+  struct Group {};
+  Group from(Index) const { return {}; }
+};
 
-// to[j], j < columns: column j of the first `count` rows, times its twiddle.
+// rows[i] = `across` numbers at from + i*pitch, of the first `count` rows; transposed.
+template <class T>
+FASTDL_INLINE void load_transposed(const T* from, Index pitch, Index count, int across,
+                                   Vec<T> (&rows)[simd::lanes<T>]) {
+  constexpr int lanes = simd::lanes<T>;
+  if (count == lanes && across == lanes) {
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) rows[i] = load(from + i * pitch);
+  } else {
+#pragma GCC unroll 1
+    for (int i = 0; i < lanes; ++i) rows[i] = i < count ? simd::load_first(from + i * pitch, across) : Vec<T>{};
+  }
+  simd::transpose<T>(rows);
+}
+
+// to[j], j < columns: column j of the first `count` rows, times its twiddle. Real parts first, and then the imaginary
+// ones: together they are more than the registers hold.
 template <class T, class Twiddles>
 void load_rows(const Rows<const T>& rows, Index count, Index columns, T* to, const Twiddles& twiddles) {
   constexpr int lanes = simd::lanes<T>;
   for (Index first = 0; first < columns; first += lanes) {
     const int across = int(at_most(lanes, columns - first));
-    Vec<T> re[lanes], im[lanes];
+    const Index at = first / lanes * rows.group;
+    T* here = to + first * width<T>;
+    Vec<T> part[lanes];
+    load_transposed(rows.re + at, rows.pitch, count, across, part);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i)
+      if (i < across) store(here + i * width<T>, part[i]);
+    load_transposed(rows.im + at, rows.pitch, count, across, part);
+    [[maybe_unused]] const auto factor = twiddles.from(first);
 #pragma GCC unroll 16
     for (int i = 0; i < lanes; ++i) {
-      const Index at = i * rows.pitch + first / lanes * rows.group;
-      re[i] = im[i] = Vec<T>{};
-      if (i < count) {
-        re[i] = across == lanes ? load(rows.re + at) : simd::load_first(rows.re + at, across);
-        im[i] = across == lanes ? load(rows.im + at) : simd::load_first(rows.im + at, across);
-      }
-    }
-    simd::transpose<T>(re);
-    simd::transpose<T>(im);
-    for (int i = 0; i < across; ++i) {
-      Complex<T> x{re[i], im[i]};
-      if constexpr (!std::is_same_v<Twiddles, NoTwiddles>) x = x * twiddles(first + i);
-      store_element(to + (first + i) * width<T>, x);
+      if (i >= across) continue;
+      if constexpr (std::is_same_v<Twiddles, NoTwiddles>)
+        store(here + i * width<T> + lanes, part[i]);
+      else
+        store_element(here + i * width<T>, Complex<T>{load(here + i * width<T>), part[i]} * factor(i));
     }
   }
 }
@@ -85,30 +110,29 @@ void store_rows(const Rows<T>& rows, Index count, Index first, Index end, const 
   constexpr int lanes = simd::lanes<T>;
   for (first = first / lanes * lanes; first < end; first += lanes) {
     const int across = int(at_most(lanes, end - first));
-    Vec<T> re[lanes], im[lanes];
-    for (int i = 0; i < lanes; ++i) {
-      Complex<T> x{};
-      if (i < across) {
-        x = load_element(from + (first + i) * width<T>);
-        if constexpr (!std::is_same_v<Twiddles, NoTwiddles>) x = x * conjugate(twiddles(first + i));
-      }
-      re[i] = x.re;
-      im[i] = x.im;
-    }
-    simd::transpose<T>(re);
-    simd::transpose<T>(im);
+    [[maybe_unused]] const auto factor = twiddles.from(first);
+    const auto element = [&](int i) {
+      Complex<T> x = load_element(from + (first + i) * width<T>);
+      if constexpr (!std::is_same_v<Twiddles, NoTwiddles>) x = x * conjugate(factor(i));
+      return x;
+    };
+    const auto put = [&](T* to, Vec<T>(&part)[lanes]) {
+      simd::transpose<T>(part);
+      if (count == lanes && across == lanes) {
 #pragma GCC unroll 16
-    for (int i = 0; i < lanes; ++i) {
-      const Index at = i * rows.pitch + first / lanes * rows.group;
-      if (i >= count) continue;
-      if (across == lanes) {
-        store(rows.re + at, re[i]);
-        store(rows.im + at, im[i]);
+        for (int i = 0; i < lanes; ++i) store(to + i * rows.pitch, part[i]);
       } else {
-        simd::store_first(rows.re + at, re[i], across);
-        simd::store_first(rows.im + at, im[i], across);
+#pragma GCC unroll 1
+        for (int i = 0; i < count; ++i) simd::store_first(to + i * rows.pitch, part[i], across);
       }
-    }
+    };
+    Vec<T> part[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) part[i] = i < across ? element(i).re : Vec<T>{};
+    put(rows.re + first / lanes * rows.group, part);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) part[i] = i < across ? element(i).im : Vec<T>{};
+    put(rows.im + first / lanes * rows.group, part);
   }
 }
 

@@ -103,24 +103,34 @@ void bluestein(const Plan<T>& plan, const Elements<const T>& from, const Element
   }
 }
 
-// out[j] = sum over k of in[k] exp(-/+ 2 pi i j k / n), the inverse without the factor 1/n. Strides count elements, and
-// out may be in. scratch has room for plan.scratch elements.
+// The transform from elements to elements, which may be the same. scratch has room for plan.scratch elements.
 template <class T>
-void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, T* out, Index out_stride, T* scratch) {
-  Elements<const T> from = elements(in, in_stride, inverse);
-  const Elements<T> last = elements(out, out_stride, inverse), first = elements(scratch, 1, inverse);
-  const Elements<T> second = elements(scratch + plan.length * width<T>, 1, inverse);
+void transform(const Plan<T>& plan, Elements<const T> from, const Elements<T>& last, T* scratch) {
   if (FASTDL_LEVEL::codelet(plan.length, from, last)) return;
   if (plan.inner) return bluestein(plan, from, last, scratch);
-  if (plan.passes == 0) store_element(out, load_element(in));
+  if (plan.passes == 0) {
+    const Complex<T> x{load(from.re), load(from.im)};
+    store(last.re, x.re);
+    store(last.im, x.im);
+  }
+  const Elements<T> first = elements(scratch, 1, false), second = elements(scratch + plan.length * width<T>, 1, false);
+  const bool in_place = from.re == last.re || from.re == last.im;
   for (int i = 0; i < plan.passes; ++i) {
-    // Every other pass from the last one writes to out, unless in is still being read there or cache lines lie apart.
+    // Every other pass from the last one writes to its place, unless that is still being read or its cache lines lie
+    // apart.
     const int left = plan.passes - 1 - i;
-    const bool apart = left > 0 && (out_stride != 1 || (i == 0 && in == out));
+    const bool apart = left > 0 && (last.step != width<T> || (i == 0 && in_place));
     const Elements<T>& to = left % 2 != 0 ? first : apart ? second : last;
     run(plan.pass[i], from, to);
     from = {to.re, to.im, to.step};
   }
+}
+
+// out[j] = sum over k of in[k] exp(-/+ 2 pi i j k / n), the inverse without the factor 1/n. Strides count elements, and
+// out may be in.
+template <class T>
+void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, T* out, Index out_stride, T* scratch) {
+  transform<T>(plan, elements(in, in_stride, inverse), elements(out, out_stride, inverse), scratch);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Shuffles of whole vectors. Square transposes in registers: lanes x lanes values, log2(lanes) steps of two operands.
+// Shuffles of whole vectors, among them square transposes in registers.
 #pragma once
 
 #include <utility>
@@ -18,13 +18,77 @@ FASTDL_INLINE void exchange(Vec<T>& first, Vec<T>& second, std::integer_sequence
   second = __builtin_shufflevector(a, b, ((Lane & Step) == 0 ? Lane + Step : n + Lane)...);
 }
 
-template <class T, int Step = 1>
+// Lanes of a and b by an index known to the compiler: Pick::lane(l) for lane l, those of b counted after those of a.
+template <class T, class Pick, int... Lane>
+FASTDL_INLINE Vec<T> picked_lanes(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {
+  return __builtin_shufflevector(a, b, Pick::lane(Lane)...);
+}
+template <class T, class Pick>
+FASTDL_INLINE Vec<T> picked_lanes(Vec<T> a, Vec<T> b) {
+  return picked_lanes<T, Pick>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+
+// In every 16 bytes: pieces of `Size` lanes of a and b by turns, from the first half of the 16 bytes or from the
+// second.
+template <class T, int Size, bool Second>
+struct InSixteen {
+  static constexpr int lane(int l) {
+    constexpr int all = 16 / int(sizeof(T));
+    const int place = l % all, piece = place / Size;
+    return l - place + (Second ? all / 2 : 0) + piece / 2 * Size + place % Size + (piece % 2) * lanes<T>;
+  }
+};
+
+// Of 16 bytes at a time: two from a and then two from b, `First` and the one `Step` further on; or, of vectors of 32
+// bytes, one from each.
+template <class T, int First, int Step>
+struct OfSixteens {
+  static constexpr int lane(int l) {
+    constexpr int all = 16 / int(sizeof(T)), half = lanes<T> / all / 2;
+    const int place = l / all;
+    return (First + place % half * Step) * all + l % all + (place / half) * lanes<T>;
+  }
+};
+
+// Square transposes of 16 bytes within them, and then of the sixteens. Each of these shuffles is one instruction
+// without a table of indices; with the lanes exchanged in blocks of 1, 2, 4 and 8, GCC took one from memory for each,
+// and the transposes of a long transform a third more time.
+template <class T>
 FASTDL_INLINE void transpose(Vec<T> (&rows)[lanes<T>]) {
-  if constexpr (Step < lanes<T>) {
-#pragma GCC unroll 16
-    for (int i = 0; i < lanes<T>; ++i)
-      if ((i & Step) == 0) exchange<T, Step>(rows[i], rows[i + Step], std::make_integer_sequence<int, lanes<T>>{});
-    transpose<T, 2 * Step>(rows);
+  constexpr int all = 16 / int(sizeof(T)), sixteens = lanes<T> / all;
+#pragma GCC unroll 8
+  for (int g = 0; g < lanes<T>; g += all) {
+    if constexpr (all == 4) {
+      const Vec<T> a = picked_lanes<T, InSixteen<T, 1, false>>(rows[g], rows[g + 1]);
+      const Vec<T> b = picked_lanes<T, InSixteen<T, 1, true>>(rows[g], rows[g + 1]);
+      const Vec<T> c = picked_lanes<T, InSixteen<T, 1, false>>(rows[g + 2], rows[g + 3]);
+      const Vec<T> d = picked_lanes<T, InSixteen<T, 1, true>>(rows[g + 2], rows[g + 3]);
+      rows[g] = picked_lanes<T, InSixteen<T, 2, false>>(a, c);
+      rows[g + 1] = picked_lanes<T, InSixteen<T, 2, true>>(a, c);
+      rows[g + 2] = picked_lanes<T, InSixteen<T, 2, false>>(b, d);
+      rows[g + 3] = picked_lanes<T, InSixteen<T, 2, true>>(b, d);
+    } else {
+      const Vec<T> a = rows[g], b = rows[g + 1];
+      rows[g] = picked_lanes<T, InSixteen<T, 1, false>>(a, b);
+      rows[g + 1] = picked_lanes<T, InSixteen<T, 1, true>>(a, b);
+    }
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < all; ++c) {
+    if constexpr (sixteens == 4) {
+      const Vec<T> low1 = picked_lanes<T, OfSixteens<T, 0, 1>>(rows[c], rows[all + c]);
+      const Vec<T> high1 = picked_lanes<T, OfSixteens<T, 2, 1>>(rows[c], rows[all + c]);
+      const Vec<T> low2 = picked_lanes<T, OfSixteens<T, 0, 1>>(rows[2 * all + c], rows[3 * all + c]);
+      const Vec<T> high2 = picked_lanes<T, OfSixteens<T, 2, 1>>(rows[2 * all + c], rows[3 * all + c]);
+      rows[c] = picked_lanes<T, OfSixteens<T, 0, 2>>(low1, low2);
+      rows[all + c] = picked_lanes<T, OfSixteens<T, 1, 2>>(low1, low2);
+      rows[2 * all + c] = picked_lanes<T, OfSixteens<T, 0, 2>>(high1, high2);
+      rows[3 * all + c] = picked_lanes<T, OfSixteens<T, 1, 2>>(high1, high2);
+    } else if constexpr (sixteens == 2) {
+      const Vec<T> a = rows[c], b = rows[all + c];
+      rows[c] = picked_lanes<T, OfSixteens<T, 0, 1>>(a, b);
+      rows[all + c] = picked_lanes<T, OfSixteens<T, 1, 1>>(a, b);
+    }
   }
 }
 
