@@ -110,7 +110,7 @@ test-aarch64: $(VENV)/.environment ## cross-compile for 64-bit ARM and run under
 	@here=$$(build/cpp/tests/cpp/test_engine --quick | grep digest); there=$$(qemu-aarch64-static build/aarch64/tests/cpp/test_engine --quick | grep digest); \
 	  echo "here:    $$here"; echo "aarch64: $$there"; [ -n "$$here" ] && [ "$$here" = "$$there" ]
 
-STATIC_TESTS := test_core test_engine test_math test_fft test_gram test_cntk test_statistics test_group test_hebbian test_conv test_scattering \
+STATIC_TESTS := test_core test_engine test_math test_fft test_gram test_cascade test_cntk test_statistics test_group test_hebbian test_conv test_roto test_scattering \
   test_signal
 test-avx512: $(VENV)/.environment ## run the AVX-512 bodies: natively where the processor has them, else in a full emulator
 	$(BIN)/cmake -S . -B build/static -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUILD_SHARED_LIBS=OFF \
@@ -194,7 +194,7 @@ test-no-native: $(VENV)/.environment ## the suite on an install without compiled
 # The thread sanitizer does not know fibers and leaves the CUDA kernels out.
 ANOTHER_BUILD = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DFASTDL_CUDA=OFF $(CHECKED) -DFASTDL_BUILD_TESTS=ON -DFASTDL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
   -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
-NATIVE_TESTS := $(wildcard $(foreach family,gram conv group scattering hebbian,tests/test_$(family)*.py)) \
+NATIVE_TESTS := $(wildcard $(foreach family,gram conv group scattering hebbian fft,tests/test_$(family)*.py)) \
   tests/test_errors.py tests/test_arrays.py tests/test_determinism.py
 
 asan: build ## all tests of compiled code under the address and undefined-behaviour sanitizers; ARGS chooses Python tests

@@ -28,7 +28,7 @@ to 0, where the slope of a power of 1/2 has no bound, and errors are hundreds of
 the filters as they are made, in float64, and own transforms in float64 for float32, in extended precision for
 float64; derivatives are carried forward beside the values. The cascade is relative to the sums of the sizes of terms,
 its true filters are found with 50 digits (mpmath): roots of polynomials in double, of which those of db10 are made,
-are less exact. The cascade and RotoTranslationScattering2D have no compiled code."""
+are less exact."""
 
 SIGNAL: dict[str, Any] = {"J": 4, "Q": (4, 1)}
 IMAGE: dict[str, Any] = {"J": 2, "L": 4}

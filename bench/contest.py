@@ -30,7 +30,7 @@ CHECK_BUDGET = 3e7
 
 
 def _floating(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fc"
 
 
 def check_against(case: BenchCase, inputs: dict[str, Any]):
@@ -89,7 +89,9 @@ def group_of(case: BenchCase, dtype: str, isa: str, series: str = "") -> Group:
     if case.terms <= LARGEST_LOOP and case.function in rivals.PYTHON_LOOPS:
         makers = {PYTHON: rivals.PYTHON_LOOPS[case.function], **makers}
     makers.update(rivals_cuda.installed(case, makers.get("torch")))
-    with_reference = case.terms <= (LARGEST_PRODUCT if case.function in PRODUCTS else LARGEST_REFERENCE)
+    with_reference = case.reference and case.terms <= (
+        LARGEST_PRODUCT if case.function in PRODUCTS else LARGEST_REFERENCE
+    )
 
     def prepare() -> Prepared:
         inputs = case.make(np.random.default_rng(SEED), np.dtype(dtype))

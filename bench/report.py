@@ -90,7 +90,8 @@ def ratio(group: dict) -> float | None:
 def peak(record: dict, group: dict) -> float | None:
     """GF/s the machine was seen to reach with the same instructions, type and threads."""
     level = record["machine"]["peaks"]["gflops"].get(group["isa"], {})
-    return level.get(group["dtype"], {}).get(str(group["threads"]))
+    real = {"complex64": "float32", "complex128": "float64"}.get(group["dtype"], group["dtype"])
+    return level.get(real, {}).get(str(group["threads"]))
 
 
 def share(record: dict, group: dict) -> float | None:

@@ -16,6 +16,7 @@ import numpy as np
 import fastdl
 import foreign
 import rivals_e2cnn
+import rivals_fft
 import rivals_kymatio
 import rivals_torch
 
@@ -277,6 +278,12 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
         )
         for name in ("Scattering1D", "Scattering2D", "HarmonicScattering3D")
     },
+    **{
+        f"fft.{name}": (_rival("scipy", rivals_fft.scipy_complex), _rival("torch", rivals_fft.torch_complex))
+        for name in ("batched", "single", "images", "volumes")
+    },
+    "fft.real": (_rival("scipy", rivals_fft.scipy_real), _rival("torch", rivals_fft.torch_real)),
+    "scattering.Scattering2D_vjp": (("kymatio torch", "kymatio", rivals_kymatio.gradient),),
     **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
     **{
         f"group.{lift}{name}": _torch_layouts(f"group_{name}")

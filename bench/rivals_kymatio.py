@@ -33,3 +33,20 @@ def transform(library: str, name: str, x: np.ndarray, **parameters: Any) -> Call
     torch.set_grad_enabled(False)
     tensor = torch.from_numpy(x)
     return lambda: made(tensor)
+
+
+def gradient(x: np.ndarray, grad: np.ndarray, **parameters: Any) -> Callable[[], Any]:
+    """Make a call of the torch frontend with autograd, forward and back."""
+    import torch
+
+    transform("torch", "Scattering2D", x, **parameters)  # the import, as above
+    made = import_module("kymatio.torch").Scattering2D(shape=x.shape[-2:], **parameters)
+    tensor, back = torch.from_numpy(x), torch.from_numpy(grad)
+
+    def forward_and_back() -> Any:
+        with torch.enable_grad():
+            leaf = tensor.detach().requires_grad_()
+            made(leaf).backward(back)
+        return leaf.grad
+
+    return forward_and_back

@@ -24,7 +24,7 @@ import machine  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
 
-FAMILIES = ("gram", "engine", "conv", "group", "hebbian", "scattering")
+FAMILIES = ("gram", "engine", "conv", "group", "hebbian", "scattering", "fft")
 
 # A quick run begins nothing new after this many seconds, and with all families ends within 180.
 QUICK_LIMIT = 160.0

@@ -99,7 +99,7 @@ def test_a_run_records_what_it_promises(suite, ran):
     assert {"python", "numpy", "blas", "torch", "scikit-learn"} <= set(record["versions"])
     assert {"commit", "dirty", "date", "load"} <= set(record)
     families = {group["family"] for group in record["timings"]}
-    assert families == ({"gram", "engine", "conv"} if suite["machine"].levels() else {"gram", "conv"})
+    assert families == ({"gram", "engine", "conv", "fft"} if suite["machine"].levels() else {"gram", "conv"})
     for group in record["timings"]:
         assert "fastdl" in group["contenders"]
         assert group["function"] not in ("gram.linear", "engine") or "numpy" in group["contenders"]

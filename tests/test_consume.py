@@ -255,7 +255,9 @@ def test_what_is_declared_is_there():
     assert not [name for name in declared if not hasattr(loaded, name)]
     if shutil.which("nm"):
         lines = run("nm", "-D", "--defined-only", library).splitlines()
-        assert {line.split()[-1] for line in lines} == declared
+        # The extension alone calls the others, and no header has them.
+        private = {f"fastdl_private_fft_{kind}" for kind in ("f32", "f64")}
+        assert {line.split()[-1] for line in lines} == declared | private
 
 
 @pytest.mark.parametrize("standard", ["c89", "c99", "c17"])

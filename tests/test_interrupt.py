@@ -75,6 +75,9 @@ LONG = {
         scattering.HarmonicScattering3D(3, (96, 96, 96), L=3), drawn(8, 96, 96, 96)
     ),
     # Fewer tasks than threads could do one after the other: the last of them is waited for.
+    "scattering.RotoTranslationScattering2D": lambda: of(
+        scattering.RotoTranslationScattering2D(3, (256, 256)), drawn(32, 256, 256)
+    ),
     "scattering.HarmonicScattering3D.vjp": lambda: gradient(
         scattering.HarmonicScattering3D(2, (96, 96, 96), L=2), drawn(3, 96, 96, 96)
     ),

@@ -15,6 +15,7 @@ namespace py = pybind11;
 
 void register_conv(py::module_& module);
 void register_conv_signal(py::module_& conv);
+void register_fft(py::module_& module);
 void register_gram(py::module_& module);
 void register_group(py::module_& module);
 void register_hebbian(py::module_& module);

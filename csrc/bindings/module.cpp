@@ -52,6 +52,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   module.def("set_num_threads", [](int n) { throw_on_error(fastdl_set_num_threads(n)); }, py::arg("n"));
   module.def("set_thread_limit", &fastdl_set_thread_limit, py::arg("n"));
   fastdl::bindings::register_conv(module);
+  fastdl::bindings::register_fft(module);
   fastdl::bindings::register_gram(module);
   fastdl::bindings::register_group(module);
   fastdl::bindings::register_hebbian(module);

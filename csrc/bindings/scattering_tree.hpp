@@ -18,6 +18,7 @@ using Indices = py::array_t<std::int64_t, py::array::c_style | py::array::forcec
 // Averages along an axis: kernel, first, step, count.
 using Axis = std::tuple<Doubles, std::int64_t, std::int64_t, std::int64_t>;
 // Level, spectra of members, their channels, spectra of followers, their levels, channels of members with followers.
+// There are no spectra where they are asked for one at a time.
 using Group = std::tuple<std::int64_t, std::vector<Doubles>, std::vector<std::int64_t>, std::vector<Doubles>,
                          std::vector<std::int64_t>, std::vector<std::int64_t>>;
 
@@ -42,6 +43,11 @@ struct Tree {
   std::vector<fastdl_scattering_group> groups;
   fastdl_scattering_tree plain;
 
+  std::int64_t places(std::int64_t level) const {
+    const fastdl_scattering_level& one = levels[std::size_t(level)];
+    return one.down.size * one.across.size;
+  }
+
   Tree(std::int64_t height, std::int64_t width, const Indices& place_y, const Indices& place_x, std::int64_t channels,
        const std::vector<std::pair<Axis, Axis>>& given_levels, const std::vector<Group>& given_groups) {
     for (const auto& [down, across] : given_levels) levels.push_back({axis_of(down), axis_of(across)});
@@ -49,16 +55,15 @@ struct Tree {
       throw py::value_error("expected a place for every row and column of level 0");
     spectra.reserve(2 * given_groups.size());
     for (const auto& [level, psi, channel, psi_2, level_2, channel_2] : given_groups) {
-      if (level < 0 || level >= std::int64_t(levels.size()) || channel.size() != psi.size() ||
-          channel_2.size() != psi.size() || level_2.size() != psi_2.size())
+      const bool there = !psi.empty() || !psi_2.empty();
+      if (level < 0 || level >= std::int64_t(levels.size()) || channel_2.size() != channel.size() ||
+          (there && (channel.size() != psi.size() || level_2.size() != psi_2.size())))
         throw py::value_error("expected a level and a channel for every wavelet");
-      const auto size = [&](std::int64_t l) {
-        return levels[std::size_t(l)].down.size * levels[std::size_t(l)].across.size;
-      };
-      spectra.push_back(spectra_of(psi, size(0)));
-      spectra.push_back(spectra_of(psi_2, size(level)));
-      groups.push_back({level, std::int64_t(psi.size()), std::int64_t(psi_2.size()), spectra[spectra.size() - 2].data(),
-                        channel.data(), spectra.back().data(), level_2.data(), channel_2.data()});
+      spectra.push_back(spectra_of(psi, places(0)));
+      spectra.push_back(spectra_of(psi_2, places(level)));
+      groups.push_back({level, std::int64_t(channel.size()), std::int64_t(level_2.size()),
+                        spectra[spectra.size() - 2].data(), channel.data(), spectra.back().data(), level_2.data(),
+                        channel_2.data()});
     }
     plain = {height,
              width,

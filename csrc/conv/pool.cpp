@@ -51,6 +51,7 @@ void compute_max_gradient(const fastdl_conv_shape* shape, const T* grad, const s
   for (Index i = 0; i < g.batch * g.in_channels * g.pixels(); ++i)
     if (indices[i] < 0 || indices[i] >= g.in_pixels())
       core::fail(name, "indices from 0 to " + std::to_string(g.in_pixels() - 1), std::to_string(indices[i]));
+  if (g.in_pixels() == 0) return;  // of however many planes
   FASTDL_DISPATCH(max_pool_gradient(g, grad, indices, dx));
 }
 
@@ -60,6 +61,7 @@ void compute_average_gradient(const fastdl_conv_shape* shape, const T* grad, boo
   const Geometry g = pool_geometry(name, shape);
   check_data(name, "dx", dx, {g.batch, g.in_channels, g.in_pixels()});
   check_data(name, "grad", grad, {g.batch, g.in_channels, g.pixels()});
+  if (g.in_pixels() == 0) return;
   FASTDL_DISPATCH(average_pool_gradient(g, grad, padding_counts, dx));
 }
 

@@ -10,13 +10,16 @@ namespace {
 // R averages at a time, so that each vector is loaded once for all of them where their terms are all the same.
 template <class T, int R>
 FASTDL_INLINE void average_rows(const Averages<T>& a, Index p, const T* in, Index stride, T* out, Index out_stride) {
-  Vec<T> sum[R] = {};
+  Vec<T> sum[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};
   const T* taps = a.taps + p;
   for (Index i = 0; i < a.n; ++i, taps += a.count) {
     const Vec<T> value = load(in + i * stride);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) sum[r] = fma(value, broadcast(taps[r]), sum[r]);
   }
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) store(out + (p + r) * out_stride, sum[r]);
 }
 

@@ -8,22 +8,12 @@ namespace fastdl::scattering::FASTDL_LEVEL {
 namespace {
 
 // Gathers what goes back to the spectrum of a lane-full of images from paths that begin with one wavelet.
-template <class T>
+template <class T, class Results>
 struct Backward {
   const Plan<T>& plan;
-  const T* grad;
-  Index first;
-  int count;
+  const Results& results;
   const Work<T>& work;
-  T *grid, *grid_2, *u_hat, *u_back, *result;
-
-  // The gradient for the averages of a channel, in `result`.
-  void read(Index channel) const {
-    const T* from[lanes<T>];
-    for (int l = 0; l < lanes<T>; ++l)
-      from[l] = l < count ? grad + ((first + l) * plan.channels + channel) * plan.outputs() : nullptr;
-    gather(from, plan.outputs(), result);
-  }
+  T *grid, *grid_2, *u_hat, *u_back;
 
   void member(const Group<T>& group, Index m, const T* x_hat, T* x_back) const {
     const Level<T>& level = plan.level[group.level];
@@ -42,17 +32,16 @@ struct Backward {
       clear_spectrum(level, u_back);
       for (Index f = 0; f < group.followers; ++f) {
         const Wavelet<T>& follower = group.follower[f];
-        read(group.channel_2[m] + f);
-        step_back(plan.level[follower.level], follower.fold, u_hat, result, grid_2, u_back, work);
+        step_back(plan.level[follower.level], follower.fold, u_hat, results, group.channel_2[m] + f, grid_2, u_back,
+                  work);
       }
       rows_back(level, u_back, work);
     }
-    read(group.channel[m]);
-    spread_across(level, result, work);
+    results.begin(level, group.channel[m], work);
     core::Scratch scratch;
     T* inner = scratch.array<T>(level.ny, lanes<T>);
     for (Index x = 0; x < level.nx; ++x) {
-      spread_down(level, x, work);
+      results.column(level, x, work);
       if (group.followers) {
         real_column(level, u_back, x, inner, work);
         for (Index y = 0; y < level.ny; ++y)
@@ -71,14 +60,13 @@ struct Backward {
     const Level<T>& level = plan.level[0];
     const Index columns = plan.width_of_image;
     rows_back(level, x_back, work);
-    read(0);
-    spread_across(level, result, work);
+    results.begin(level, 0, work);
     core::Scratch scratch;
     T* column = scratch.array<T>(level.ny, lanes<T>);
     for (Index i = 0; i < plan.samples(); ++i) store(samples + i * lanes<T>, Vec<T>{});
     for (Index x = 0; x < level.nx; ++x) {
       real_column(level, x_back, x, column, work);
-      spread_down(level, x, work);
+      results.column(level, x, work);
       for (Index y = 0; y < level.ny; ++y) {
         const Vec<T> value = load(column + y * lanes<T>) + load(work.moduli + y * lanes<T>);
         T* at = samples + (plan.place_y[y] * columns + plan.place_x[x]) * lanes<T>;
@@ -89,29 +77,30 @@ struct Backward {
 };
 
 // A lane-full of images, and what goes back to their spectrum from paths that begin in some groups.
-template <class T>
+template <class T, class Results>
 class Images {
  public:
-  Images(const Plan<T>& plan, const T* grad, Index first, int count)
+  // `make` gives the results of a lane-full of images, with room for one channel of them.
+  template <class Make>
+  Images(const Plan<T>& plan, const Make& make, Index room, Index first, int count)
       : plan_(plan),
+        first_(first),
+        count_(count),
         work_(scratch_, plan),
+        results_(make(first, count, scratch_.array<T>(room, lanes<T>))),
         x_hat_(new_spectrum(scratch_, plan.level[0])),
         backward_{plan,
-                  grad,
-                  first,
-                  count,
+                  results_,
                   work_,
                   new_grid(scratch_, plan.level[0]),
                   new_grid(scratch_, plan.level[0]),
                   new_spectrum(scratch_, plan.level[0]),
-                  new_spectrum(scratch_, plan.level[0]),
-                  scratch_.array<T>(plan.outputs(), lanes<T>)} {}
+                  new_spectrum(scratch_, plan.level[0])} {}
 
   // Of the images x, once before any group.
   void transform(const T* x) const {
     const T* images[lanes<T>];
-    for (int l = 0; l < lanes<T>; ++l)
-      images[l] = l < backward_.count ? x + (backward_.first + l) * plan_.samples() : nullptr;
+    for (int l = 0; l < lanes<T>; ++l) images[l] = l < count_ ? x + (first_ + l) * plan_.samples() : nullptr;
     image_spectrum(plan_, images, x_hat_, work_);
   }
 
@@ -125,17 +114,19 @@ class Images {
     T* samples = scratch.array<T>(plan_.samples(), lanes<T>);
     backward_.finish(x_back, samples);
     T* to[lanes<T>];
-    for (int l = 0; l < lanes<T>; ++l)
-      to[l] = l < backward_.count ? dx + (backward_.first + l) * plan_.samples() : nullptr;
+    for (int l = 0; l < lanes<T>; ++l) to[l] = l < count_ ? dx + (first_ + l) * plan_.samples() : nullptr;
     scatter(samples, plan_.samples(), to);
   }
 
  private:
   const Plan<T>& plan_;
+  Index first_;
+  int count_;
   core::Scratch scratch_;
   Work<T> work_;
+  Results results_;
   T* x_hat_;
-  Backward<T> backward_;
+  Backward<T, Results> backward_;
 };
 
 // sum += more, two spectra of images
@@ -147,8 +138,9 @@ void add_spectrum(const Level<T>& level, const T* more, T* sum) {
 
 // Sums are by groups and then over groups in their order, so that an image's gradient does not depend on how many there
 // are: many are shared out by lane-fulls, a few also by groups.
-template <class T>
-void backward_of(const Plan<T>& plan, const T* x, const T* grad, Index batch, T* dx) {
+template <class T, class Make>
+void backward_of(const Plan<T>& plan, const T* x, const Make& make, Index room, Index batch, T* dx) {
+  using Some = Images<T, decltype(make(Index{0}, 0, static_cast<T*>(nullptr)))>;
   constexpr Index w = lanes<T>;
   const Level<T>& level = plan.level[0];
   const Index blocks = (batch + w - 1) / w, groups = plan.groups;
@@ -157,7 +149,7 @@ void backward_of(const Plan<T>& plan, const T* x, const T* grad, Index batch, T*
     core::parallel_for(blocks, threads_for(plan, batch), [&](Index block) {
       core::Scratch scratch;
       T *x_back = new_spectrum(scratch, level), *of_group = new_spectrum(scratch, level);
-      const Images<T> images(plan, grad, block * w, images_of(block));
+      const Some images(plan, make, room, block * w, images_of(block));
       images.transform(x);
       if (groups == 0) clear_spectrum(level, x_back);
       for (Index g = 0; g < groups; ++g) {
@@ -173,24 +165,47 @@ void backward_of(const Plan<T>& plan, const T* x, const T* grad, Index batch, T*
   T* all = scratch.array<T>(blocks * groups, size);
   core::parallel_for(blocks * groups, threads_for(plan, batch), [&](Index task) {
     const Index block = task / groups;
-    const Images<T> images(plan, grad, block * w, images_of(block));
+    const Some images(plan, make, room, block * w, images_of(block));
     images.transform(x);
     images.group(task % groups, all + task * size);
   });
   core::parallel_for(blocks, threads_for(plan, batch), [&](Index block) {
     T* x_back = all + block * groups * size;
     for (Index g = 1; g < groups; ++g) add_spectrum(level, x_back + g * size, x_back);
-    Images<T>(plan, grad, block * w, images_of(block)).finish(x_back, dx);
+    Some(plan, make, room, block * w, images_of(block)).finish(x_back, dx);
   });
+}
+
+template <class T>
+void averages_back(const Plan<T>& plan, const T* x, const T* grad, Index batch, T* dx) {
+  backward_of(
+      plan, x, [&](Index first, int count, T* room) { return AveragesBack<T>{plan, grad, first, count, room}; },
+      plan.outputs(), batch, dx);
+}
+
+template <class T>
+void moduli_back(const Plan<T>& plan, const fastdl_scattering_part* part, const T* x, const T* const* grad, Index batch,
+                 T* dx) {
+  backward_of(
+      plan, x, [&](Index first, int count, T* room) { return ModuliBack<T>{plan, part, grad, first, count, room}; },
+      plan.level[0].ny * plan.level[0].nx, batch, dx);
 }
 
 }  // namespace
 
 void backward(const Plan<float>& plan, const float* x, const float* grad, Index batch, float* dx) {
-  backward_of(plan, x, grad, batch, dx);
+  averages_back(plan, x, grad, batch, dx);
 }
 void backward(const Plan<double>& plan, const double* x, const double* grad, Index batch, double* dx) {
-  backward_of(plan, x, grad, batch, dx);
+  averages_back(plan, x, grad, batch, dx);
+}
+void moduli_vjp(const Plan<float>& plan, const fastdl_scattering_part* part, const float* x, const float* const* grad,
+                Index batch, float* dx) {
+  moduli_back(plan, part, x, grad, batch, dx);
+}
+void moduli_vjp(const Plan<double>& plan, const fastdl_scattering_part* part, const double* x,
+                const double* const* grad, Index batch, double* dx) {
+  moduli_back(plan, part, x, grad, batch, dx);
 }
 
 }  // namespace fastdl::scattering::FASTDL_LEVEL

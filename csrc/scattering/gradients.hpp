@@ -24,6 +24,53 @@ void spread_down(const Level<T>& level, Index x, const Work<T>& work) {
   spread(level.low_down, work.averages + x * lanes<T>, level.nx * lanes<T>, work.moduli, lanes<T>);
 }
 
+// What comes back to the moduli of a path, a column at a time in work.moduli: from gradients for their averages,
+// (batch, channels, outputs), or for the moduli themselves, of each channel (batch, rows, columns) of a part of its
+// level.
+template <class T>
+struct AveragesBack {
+  const Plan<T>& plan;
+  const T* grad;
+  Index first;
+  int count;
+  T* result;
+
+  void begin(const Level<T>& level, Index channel, const Work<T>& work) const {
+    const T* from[lanes<T>];
+    for (int l = 0; l < lanes<T>; ++l)
+      from[l] = l < count ? grad + ((first + l) * plan.channels + channel) * plan.outputs() : nullptr;
+    gather(from, plan.outputs(), result);
+    spread_across(level, result, work);
+  }
+  void column(const Level<T>& level, Index x, const Work<T>& work) const { spread_down(level, x, work); }
+};
+
+template <class T>
+struct ModuliBack {
+  const Plan<T>& plan;
+  const fastdl_scattering_part* part;
+  const T* const* grad;
+  Index first;
+  int count;
+  T* result;
+
+  void begin(const Level<T>& level, Index channel, const Work<T>&) const {
+    const fastdl_scattering_part& p = part[&level - plan.level];
+    const Index size = (p.bottom - p.top) * (p.right - p.left);
+    const T* from[lanes<T>];
+    for (int l = 0; l < lanes<T>; ++l) from[l] = l < count ? grad[channel] + (first + l) * size : nullptr;
+    gather(from, size, result);
+  }
+  void column(const Level<T>& level, Index x, const Work<T>& work) const {
+    const fastdl_scattering_part& p = part[&level - plan.level];
+    const bool inside = x >= p.left && x < p.right;
+    for (Index y = 0; y < level.ny; ++y) {
+      const T* at = result + ((y - p.top) * (p.right - p.left) + x - p.left) * lanes<T>;
+      store(work.moduli + y * lanes<T>, inside && y >= p.top && y < p.bottom ? load(at) : Vec<T>{});
+    }
+  }
+};
+
 // column[y] <- g[y] z/|z|, z = column[y]
 template <class T>
 void times_direction(Index n, const T* g, T* column) {
@@ -95,17 +142,17 @@ void real_column(const Level<T>& level, const T* spectrum, Index x, T* to, const
   fft::real_inverse(*level.real, level.ny, work.column, to, work.fft);
 }
 
-// A path of the second order backwards: `result` is the gradient for its averages; `back` gathers that for the spectrum
-// that it began with.
-template <class T>
-void step_back(const Level<T>& level, const Fold<T>& fold, const T* spectrum, const T* result, T* grid, T* back,
-               const Work<T>& work) {
+// A path of the second order backwards: `results` has the gradient for what is given out of its channel; `back` gathers
+// that for the spectrum that it began with.
+template <class T, class Results>
+void step_back(const Level<T>& level, const Fold<T>& fold, const T* spectrum, const Results& results, Index channel,
+               T* grid, T* back, const Work<T>& work) {
   core::check_interrupt();
-  spread_across(level, result, work);
+  results.begin(level, channel, work);
   fold_rows(level, OneFilter<T>{fold, spectrum}, grid, work);
   for (Index x = 0; x < level.nx; ++x) {
     finish_column(level, grid, x, work);
-    spread_down(level, x, work);
+    results.column(level, x, work);
     times_direction(level.ny, work.moduli, work.column);
     column_forward(level, grid, x, work);
   }

@@ -22,6 +22,36 @@ struct Averages {
   const T* taps;
 };
 
+// The same for sums along a vector's lanes, always by a window: `length` is a multiple of `raster_block`, and taps
+// beyond the window are 0.
+template <class T>
+struct Windows {
+  Index n, count, length;
+  const Index* start;
+  const T* taps;
+};
+
+// Large images and long signals, one at a time: rows x columns, whose columns lie along the lanes. A signal is cut into
+// rows, n = rows * columns. The spectrum has the real parts of a row, and `plane` numbers further the imaginary ones;
+// its rows are `pitch` numbers apart. Of an image it keeps the first columns/2 + 1 columns; that of a signal is a
+// single row, and all of it. A block may be read that begins before it, or ends behind it.
+inline constexpr Index raster_block = 16;  // columns for which a filter's terms are listed together
+
+template <class T>
+struct Raster {
+  Index rows, columns;
+  Index plane, pitch;
+  const fft::Plan<T>* down;    // of rows
+  const fft::Plan<T>* across;  // of columns
+  const fft::Plan<T>* real;    // fft::real_plan_length of columns; of a signal, of rows
+  Windows<T> low_down;
+  // Of a signal: exp(-2 pi i j row / n) for j < turn_block, then for its multiples; for a block of rows at a time, real
+  // parts first.
+  const T* turns;
+};
+inline constexpr Index turn_block = 32;
+constexpr Index turns_of(Index columns) { return turn_block + (columns + turn_block - 1) / turn_block; }
+
 template <class T>
 struct Level {
   Index ny, nx, half;          // half = ny/2 + 1
@@ -30,6 +60,7 @@ struct Level {
   const fft::Plan<T>* across;  // of nx
   const fft::Plan<T>* real;    // of real columns, fft::real_plan_length(ny)
   Averages<T> low_down, low_across;
+  Raster<T> raster;  // of large plans
 };
 
 // A spectrum times a filter, folded to a coarser grid: output k is the sum over its terms of coef * in[offset], first
@@ -51,10 +82,29 @@ struct Fold {
   const std::int32_t* row;  // the first run of each row
 };
 
+// The same for rasters: outputs in blocks of columns, a block by runs of rows that have as many terms, each a row
+// further on in the spectrum (`step` numbers). A term is `raster_block` numbers from `offset` on, times as many
+// coefficients; the conjugated ones, which come after the plain ones, are in reverse order and a row before.
+struct RasterRun {
+  std::int32_t length, plain, conjugate;
+  std::int32_t offset, coef;  // the first of its terms, and its first block of coefficients
+
+  bool operator==(const RasterRun&) const = default;
+};
+
+template <class T>
+struct RasterFold {
+  const RasterRun* run;
+  const std::int32_t *first_run, *offset;  // the first run of each block, and the end
+  const T* coef;
+  Index step;
+};
+
 template <class T>
 struct Wavelet {
   Fold<T> fold;
   Index level;
+  RasterFold<T> raster;
 };
 
 // Wavelets of the first order on one level, and those of the second order that follow each of them.
@@ -76,6 +126,8 @@ struct Plan {
   const Level<T>* level;
   const Group<T>* group;
   double flops;  // of one image, about
+  bool large;    // images go one at a time, by rasters
+  bool image;    // of two axes
 
   Index samples() const __attribute__((always_inline)) { return height * width_of_image; }
   Index outputs() const __attribute__((always_inline)) { return level[0].low_down.count * level[0].low_across.count; }

@@ -7,39 +7,23 @@
 #include "core/isa.hpp"
 #include "scattering/bodies.hpp"
 #include "scattering/plan_tables.hpp"
+#include "scattering/tree_checks.hpp"
 
 struct fastdl_scattering_plan_f32 {
+  fastdl_scattering_plan_f32(const fastdl_scattering_tree& tree, fastdl_scattering_filter give, void* context)
+      : tables(tree, fastdl::scattering::Layout::automatic, give, context) {}
   fastdl::scattering::PlanTables<float> tables;
 };
 struct fastdl_scattering_plan_f64 {
+  fastdl_scattering_plan_f64(const fastdl_scattering_tree& tree, fastdl_scattering_filter give, void* context)
+      : tables(tree, fastdl::scattering::Layout::automatic, give, context) {}
   fastdl::scattering::PlanTables<double> tables;
 };
 
 namespace fastdl::scattering {
 namespace {
 
-constexpr Index most = Index{1} << 30;  // elements of a grid, which are numbered by 32 bits
-
-void expect(const char* name, bool valid, const char* wanted, const std::string& got) {
-  if (!valid) core::fail(name, wanted, got);
-}
-
-void check_axis(const char* name, const fastdl_scattering_axis& axis) {
-  expect(name, axis.size > 0 && axis.size <= most, "sizes above 0", std::to_string(axis.size));
-  expect(name, axis.count > 0 && axis.count <= most, "counts above 0", std::to_string(axis.count));
-  expect(name, axis.kernel != nullptr, "kernels", "NULL");
-  expect(name, axis.first >= -most && axis.first <= most && axis.step >= 0 && axis.step <= most, "places of averages",
-         std::to_string(axis.first) + " and every " + std::to_string(axis.step));
-}
-
-void check_places(const char* name, const Index* places, Index count, Index size) {
-  expect(name, places != nullptr, "places of samples", "NULL");
-  for (Index i = 0; i < count; ++i)
-    if (places[i] < 0 || places[i] >= size)
-      core::fail(name, "places from 0 to " + std::to_string(size - 1), std::to_string(places[i]));
-}
-
-void check_tree(const char* name, const fastdl_scattering_tree* tree) {
+void check_tree(const char* name, const fastdl_scattering_tree* tree, bool with_filters) {
   expect(name, tree && tree->level, "a tree with levels", "NULL");
   expect(name, tree->levels > 0, "at least one level", std::to_string(tree->levels));
   expect(name, tree->groups >= 0 && (tree->groups == 0 || tree->group), "groups", std::to_string(tree->groups));
@@ -47,19 +31,7 @@ void check_tree(const char* name, const fastdl_scattering_tree* tree) {
          std::to_string(tree->height) + " x " + std::to_string(tree->width));
   expect(name, tree->channels > 0, "at least one channel", std::to_string(tree->channels));
   const fastdl_scattering_level& finest = tree->level[0];
-  for (Index i = 0; i < tree->levels; ++i) {
-    const fastdl_scattering_level& level = tree->level[i];
-    check_axis(name, level.down);
-    check_axis(name, level.across);
-    expect(name, level.down.size <= most / (level.across.size + 1), "grids of at most 2^30 places",
-           std::to_string(level.down.size) + " x " + std::to_string(level.across.size));
-    expect(name, finest.down.size % level.down.size == 0 && finest.across.size % level.across.size == 0,
-           "sizes that divide those of level 0",
-           std::to_string(level.down.size) + " x " + std::to_string(level.across.size));
-    expect(name, level.down.count == finest.down.count && level.across.count == finest.across.count,
-           "as many averages as on level 0",
-           std::to_string(level.down.count) + " x " + std::to_string(level.across.count));
-  }
+  for (Index i = 0; i < tree->levels; ++i) check_level(name, tree->level[i], finest);
   conv::check_size(name, "images", {tree->height, tree->width});
   conv::check_size(name, "results", {tree->channels, finest.down.count, finest.across.count});
   expect(name, tree->width <= finest.across.size, "images no wider than level 0", std::to_string(tree->width));
@@ -69,19 +41,19 @@ void check_tree(const char* name, const fastdl_scattering_tree* tree) {
   for (Index g = 0; g < tree->groups; ++g) {
     const fastdl_scattering_group& group = tree->group[g];
     expect(name, group.level >= 0 && group.level < tree->levels, "levels that there are", std::to_string(group.level));
-    expect(name, group.members > 0 && group.psi && group.channel && group.channel_2, "groups with members",
-           std::to_string(group.members));
-    expect(name, group.followers == 0 || (group.followers > 0 && group.psi_2 && group.level_2), "followers",
-           std::to_string(group.followers));
+    expect(name, group.members > 0 && (group.psi || !with_filters) && group.channel && group.channel_2,
+           "groups with members", std::to_string(group.members));
+    expect(name, group.followers == 0 || (group.followers > 0 && (group.psi_2 || !with_filters) && group.level_2),
+           "followers", std::to_string(group.followers));
     for (Index m = 0; m < group.members; ++m) {
-      expect(name, group.psi[m] != nullptr, "spectra", "NULL");
+      if (with_filters) expect(name, group.psi[m] != nullptr, "spectra", "NULL");
       expect(name, channel_fits(group.channel[m], 1), "channels that there are", std::to_string(group.channel[m]));
       expect(name, group.followers == 0 || channel_fits(group.channel_2[m], group.followers), "channels that there are",
              std::to_string(group.channel_2[m]));
     }
     const fastdl_scattering_level& level = tree->level[group.level];
     for (Index f = 0; f < group.followers; ++f) {
-      expect(name, group.psi_2[f] != nullptr, "spectra", "NULL");
+      if (with_filters) expect(name, group.psi_2[f] != nullptr, "spectra", "NULL");
       const Index which = group.level_2[f];
       expect(name, which >= 0 && which < tree->levels, "levels that there are", std::to_string(which));
       const fastdl_scattering_level& coarse = tree->level[which];
@@ -92,12 +64,12 @@ void check_tree(const char* name, const fastdl_scattering_tree* tree) {
 }
 
 template <class Handle>
-void make(const fastdl_scattering_tree* tree, Handle** plan) {
+void make(const fastdl_scattering_tree* tree, fastdl_scattering_filter give, void* context, Handle** plan) {
   constexpr const char* name = "scattering.plan";
   expect(name, plan != nullptr, "a place for the plan", "NULL");
   *plan = nullptr;
-  check_tree(name, tree);
-  *plan = new Handle{decltype(Handle::tables)(*tree)};
+  check_tree(name, tree, give == nullptr);
+  *plan = new Handle(*tree, give, context);
 }
 
 // With the arrays of images and of results.
@@ -115,17 +87,63 @@ void run_forward(const Handle* handle, const T* x, Index batch, T* out) {
   expect(name, handle != nullptr, "a plan", "NULL");
   const Plan<T>& plan = handle->tables.plan();
   check_call(name, plan, batch, x, static_cast<const T*>(out));
-  FASTDL_DISPATCH(forward(plan, x, batch, out));
+  if (plan.large) {
+    FASTDL_DISPATCH(large(plan, x, batch, out));
+  } else {
+    FASTDL_DISPATCH(forward(plan, x, batch, out));
+  }
 }
 
 template <class T, class Handle>
 void run_backward(const Handle* handle, const T* x, const T* grad, Index batch, T* dx) {
   constexpr const char* name = "scattering.vjp";
   expect(name, handle != nullptr, "a plan", "NULL");
-  const Plan<T>& plan = handle->tables.plan();
+  const Plan<T>& plan = handle->tables.plan_of_lanes();
   check_call(name, plan, batch, x, static_cast<const T*>(dx));
   expect(name, batch == 0 || grad, "a gradient", "NULL");
   FASTDL_DISPATCH(backward(plan, x, grad, batch, dx));
+}
+
+// Of a call without averages; `all` are the arrays of the channels.
+template <class T, class Handle, class Array>
+const Plan<T>& check_moduli(const char* name, const Handle* handle, const fastdl_scattering_part* part, const T* x,
+                            Index batch, Array* const* all) {
+  expect(name, handle != nullptr, "a plan", "NULL");
+  const Plan<T>& plan = handle->tables.plan_of_lanes();
+  expect(name, part != nullptr, "a part of every level", "NULL");
+  expect(name, batch >= 0, "a batch of at least 0", std::to_string(batch));
+  conv::check_size(name, "images", {batch, plan.samples()});
+  for (Index i = 0; i < plan.levels; ++i) {
+    const fastdl_scattering_part& p = part[i];
+    expect(name,
+           0 <= p.top && p.top <= p.bottom && p.bottom <= plan.level[i].ny && 0 <= p.left && p.left <= p.right &&
+               p.right <= plan.level[i].nx,
+           "parts within their levels",
+           std::to_string(p.top) + " to " + std::to_string(p.bottom) + " by " + std::to_string(p.left) + " to " +
+               std::to_string(p.right));
+    conv::check_size(name, "results", {batch, plan.level[i].ny, plan.level[i].nx});
+  }
+  if (batch == 0) return plan;
+  expect(name, x && all, "arrays with data", "a null pointer");
+  for (Index c = 0; c < plan.channels; ++c) expect(name, all[c] != nullptr, "an array for every channel", "NULL");
+  return plan;
+}
+
+template <class T, class Handle>
+void run_moduli(const Handle* handle, const fastdl_scattering_part* part, const T* x, Index batch, T* const* out) {
+  const Plan<T>& plan = check_moduli<T>("scattering.moduli", handle, part, x, batch, out);
+  if (batch == 0) return;
+  FASTDL_DISPATCH(moduli(plan, part, x, batch, out));
+}
+
+template <class T, class Handle>
+void run_moduli_vjp(const Handle* handle, const fastdl_scattering_part* part, const T* x, const T* const* grad,
+                    Index batch, T* dx) {
+  constexpr const char* name = "scattering.moduli_vjp";
+  const Plan<T>& plan = check_moduli<T>(name, handle, part, x, batch, grad);
+  if (batch == 0) return;
+  expect(name, dx != nullptr, "arrays with data", "a null pointer");
+  FASTDL_DISPATCH(moduli_vjp(plan, part, x, grad, batch, dx));
 }
 
 }  // namespace
@@ -136,7 +154,15 @@ using namespace fastdl;
 #define FASTDL_ENTRIES(suffix, T)                                                                                      \
   fastdl_status fastdl_scattering_plan_make_##suffix(const fastdl_scattering_tree* tree,                               \
                                                      fastdl_scattering_plan_##suffix** plan) {                         \
-    return core::guarded([&] { scattering::make(tree, plan); });                                                       \
+    return core::guarded([&] { scattering::make(tree, nullptr, nullptr, plan); });                                     \
+  }                                                                                                                    \
+  fastdl_status fastdl_scattering_plan_make_from_##suffix(const fastdl_scattering_tree* tree,                          \
+                                                          fastdl_scattering_filter give, void* context,                \
+                                                          fastdl_scattering_plan_##suffix** plan) {                    \
+    return core::guarded([&] {                                                                                         \
+      scattering::expect("scattering.plan", give != nullptr, "a function that gives filters", "NULL");                 \
+      scattering::make(tree, give, context, plan);                                                                     \
+    });                                                                                                                \
   }                                                                                                                    \
   void fastdl_scattering_plan_free_##suffix(fastdl_scattering_plan_##suffix* plan) { delete plan; }                    \
   fastdl_status fastdl_scattering_forward_##suffix(const fastdl_scattering_plan_##suffix* plan, const T* x,            \
@@ -146,6 +172,16 @@ using namespace fastdl;
   fastdl_status fastdl_scattering_vjp_##suffix(const fastdl_scattering_plan_##suffix* plan, const T* x, const T* grad, \
                                                int64_t batch, T* dx) {                                                 \
     return core::guarded([&] { scattering::run_backward<T>(plan, x, grad, batch, dx); });                              \
+  }                                                                                                                    \
+  fastdl_status fastdl_scattering_moduli_##suffix(const fastdl_scattering_plan_##suffix* plan,                         \
+                                                  const fastdl_scattering_part* part, const T* x, int64_t batch,       \
+                                                  T* const* out) {                                                     \
+    return core::guarded([&] { scattering::run_moduli<T>(plan, part, x, batch, out); });                               \
+  }                                                                                                                    \
+  fastdl_status fastdl_scattering_moduli_vjp_##suffix(const fastdl_scattering_plan_##suffix* plan,                     \
+                                                      const fastdl_scattering_part* part, const T* x,                  \
+                                                      const T* const* grad, int64_t batch, T* dx) {                    \
+    return core::guarded([&] { scattering::run_moduli_vjp<T>(plan, part, x, grad, batch, dx); });                      \
   }
 FASTDL_ENTRIES(f32, float)
 FASTDL_ENTRIES(f64, double)

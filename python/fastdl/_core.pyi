@@ -1,5 +1,6 @@
 """The compiled extension: thin casts over the C interface of csrc/include/fastdl/fastdl.h."""
 
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
@@ -57,6 +58,8 @@ class _Gram(ModuleType):
     def ntk(
         X: _Floats, Y: _Floats | None, depth: int, w_std: float, b_std: float, normalize: bool, out: _Floats
     ) -> None: ...
+    @staticmethod
+    def part(X: _Floats, row: int, column: int, kernel: str, parameters: _Parameters, out: _Floats) -> None: ...
     @staticmethod
     def diag(X: _Floats, kernel: str, parameters: _Parameters, out: _Floats) -> None: ...
     @staticmethod
@@ -123,6 +126,15 @@ class _Gram(ModuleType):
     ) -> float: ...
 
 gram: _Gram
+
+# Of tests and measurements alone.
+class _Fft(ModuleType):
+    @staticmethod
+    def complex(x: NDArray[np.complexfloating], rank: int, inverse: bool, out: NDArray[np.complexfloating]) -> None: ...
+    @staticmethod
+    def real(x: _Floats, rank: int, out: NDArray[np.complexfloating]) -> None: ...
+
+fft: _Fft
 
 _Sizes = tuple[int, ...]  # a number for every axis
 _Places = NDArray[np.int64]
@@ -330,6 +342,36 @@ class _Plan:
         channels: int,
         levels: list[tuple[_Axis, _Axis]],
         groups: list[_Scales],
+        give: Callable[[int, bool, int], _Floats],
+    ) -> None: ...
+    def forward(self, x: _Floats, out: _Floats) -> None: ...
+    def vjp(self, x: _Floats, grad: _Floats, out: _Floats) -> None: ...
+    def moduli(
+        self, x: _Floats, parts: list[tuple[int, int, int, int]], level: list[int], out: list[_Floats]
+    ) -> None: ...
+    def moduli_vjp(
+        self,
+        x: _Floats,
+        grad: list[_Floats],
+        parts: list[tuple[int, int, int, int]],
+        level: list[int],
+        out: _Floats,
+    ) -> None: ...
+
+class _RotoPlan:
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        place_y: _Places,
+        place_x: _Places,
+        order: int,
+        levels: list[tuple[_Axis, _Axis]],
+        phase_y: NDArray[np.complex128],
+        phase_x: NDArray[np.complex128],
+        first: NDArray[np.float64],
+        second: list[NDArray[np.float64]],
+        angular: NDArray[np.complex128],
     ) -> None: ...
     def forward(self, x: _Floats, out: _Floats) -> None: ...
     def vjp(self, x: _Floats, grad: _Floats, out: _Floats) -> None: ...
@@ -337,6 +379,8 @@ class _Plan:
 class _Scattering(ModuleType):
     PlanF32: type[_Plan]
     PlanF64: type[_Plan]
+    RotoPlanF32: type[_RotoPlan]
+    RotoPlanF64: type[_RotoPlan]
     @staticmethod
     def scattering1d(x: _Floats, plan: object, out: _Floats) -> None: ...
     @staticmethod
@@ -353,6 +397,22 @@ class _Scattering(ModuleType):
     def moments1d_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
     @staticmethod
     def moments2d_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def wavelet_transform2d(
+        x: _Floats, low: NDArray[np.float64], high: NDArray[np.float64], approximation: _Floats, details: list[_Floats]
+    ) -> None: ...
+    @staticmethod
+    def inverse_wavelet_transform2d(
+        approximation: _Floats,
+        details: list[_Floats],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        out: _Floats,
+    ) -> None: ...
+    @staticmethod
+    def roto(x: _Floats, plan: object, out: _Floats) -> None: ...
+    @staticmethod
+    def roto_vjp(x: _Floats, grad: _Floats, plan: object, out: _Floats) -> None: ...
     @staticmethod
     def harmonic(
         x: _Floats,

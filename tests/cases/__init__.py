@@ -27,7 +27,8 @@ class Case:
 
 def wide(array: np.ndarray) -> np.ndarray:
     """The same numbers with room to compute in: float64 for float32, extended precision for float64."""
-    return array.astype(np.float64 if array.dtype == np.float32 else np.longdouble)
+    wider = {"float32": np.float64, "complex64": np.complex128, "complex128": np.clongdouble}
+    return array.astype(wider.get(array.dtype.name, np.longdouble))
 
 
 def integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, largest: int = 8) -> np.ndarray:

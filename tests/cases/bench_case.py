@@ -32,6 +32,7 @@ class BenchCase:
     rounds: int = 0
 
     family: ClassVar[str]
+    reference: ClassVar[bool] = True  # whether the family has one
     formulas: ClassVar[ModuleType]
 
     @property

@@ -59,6 +59,15 @@ def _volumes() -> Any:
     return scattering.HarmonicScattering3D(1, (12, 12, 12), L=1)
 
 
+@cache
+def _motions() -> Any:
+    return scattering.RotoTranslationScattering2D(2, (16, 20), L=4)
+
+
+def _from_details(x: Array) -> Array:
+    return scattering.inverse_wavelet_transform2d(x[:, 3], [x[:, :3]], "db3")
+
+
 def _weight_gradient(x: Array) -> Array:
     grad = fixed(len(x), 16, 16, 16, like=x)
     return conv.conv2d_weight(x, (16, 8, 3, 3), grad, padding=1)
@@ -137,6 +146,15 @@ WORK = [
     Work("scattering.Scattering2D.vjp", (32, 32), 19, lambda x: _images().vjp(x, _images()(x)[..., ::-1])),
     Work("scattering.Scattering1D", (512,), 67, lambda x: _signals()(x)),
     Work("scattering.HarmonicScattering3D", (12, 12, 12), 3, lambda x: _volumes()(x)),
+    Work("scattering.RotoTranslationScattering2D", (16, 20), 19, lambda x: _motions()(x)),
+    Work(
+        "scattering.RotoTranslationScattering2D.vjp",
+        (16, 20),
+        11,
+        lambda x: _motions().vjp(x, _motions()(x)[..., ::-1]),
+    ),
+    Work("scattering.wavelet_transform2d", (40, 24), 19, lambda x: scattering.wavelet_transform2d(x, 2, "db3")[1][0]),
+    Work("scattering.inverse_wavelet_transform2d", (4, 20, 12), 19, _from_details),
     Work("hebbian.oja", (100,), 400, _learnt(hebbian.oja, 3), split=False),
     Work("hebbian.sanger", (257,), 300, _learnt(hebbian.sanger, 24), split=False),
     Work("hebbian.subspace", (64,), 300, _learnt(hebbian.subspace, 24), split=False),

@@ -339,9 +339,6 @@ WITHOUT_KERNEL = {
     "group.se2_filters",
     "group.se2_lift_conv2d",
     "group.se2_conv2d",
-    "scattering.RotoTranslationScattering2D",
-    "scattering.wavelet_transform2d",
-    "scattering.inverse_wavelet_transform2d",
 }
 
 # Calls of every family whose result is large enough to begin on a cache line.

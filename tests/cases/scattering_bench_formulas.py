@@ -6,9 +6,11 @@ import numpy as np
 
 from fastdl import scattering
 
+AXES = {"Scattering1D": 1, "Scattering2D": 2, "RotoTranslationScattering2D": 2, "HarmonicScattering3D": 3}
+
 
 def _objects(name, x, **parameters):
-    axes = {"Scattering1D": 1, "Scattering2D": 2, "HarmonicScattering3D": 3}[name]
+    axes = AXES[name]
     shape = x.shape[-axes:]
     return getattr(scattering, name)(shape=shape[0] if axes == 1 else shape, **parameters)
 
@@ -56,12 +58,43 @@ def Scattering1D(x, **parameters):
     return _tree(_objects("Scattering1D", x, **parameters), x)
 
 
-def HarmonicScattering3D(x, **parameters):
+def _by_reference(name):
+    def transform(x, **parameters):
+        import fastdl
+
+        with fastdl.backend("reference"):
+            return _objects(name, x, **parameters)(x.astype(np.float64))
+
+    return transform
+
+
+HarmonicScattering3D = _by_reference("HarmonicScattering3D")
+RotoTranslationScattering2D = _by_reference("RotoTranslationScattering2D")
+
+
+def Scattering2D_vjp(x, grad, **parameters):
     import fastdl
 
-    S = _objects("HarmonicScattering3D", x, **parameters)
+    S = _objects("Scattering2D", x, **parameters)
     with fastdl.backend("reference"):
-        return S(x.astype(np.float64))
+        return S.vjp(x.astype(np.float64), grad.astype(np.float64))
+
+
+def Scattering2D_vjp_bound(eps, x, grad, **parameters):
+    """z/|z| is uncertain where |z| is small, by what a rounding is of it: of 10⁴ numbers one is 10⁻² of the others."""
+    S = _objects("Scattering2D", x, **parameters)
+    first = (slice(0, 1),) * (x.ndim - 2)
+    return np.full(x.shape, 1e4 * eps * float(np.abs(S.vjp(x[first], grad[first])).max()))
+
+
+def wavelet_transform2d(x, **parameters):
+    """There and back."""
+    return x
+
+
+def wavelet_transform2d_bound(eps, x, J, wavelet):
+    """Each of 2 J steps along two axes rounds sums of a few terms that are no larger than the image's largest."""
+    return np.full(x.shape, 64 * J * eps * float(np.abs(x).max()))
 
 
 def _bound(name):
@@ -79,4 +112,5 @@ def _bound(name):
 
 Scattering1D_bound = _bound("Scattering1D")
 Scattering2D_bound = _bound("Scattering2D")
+RotoTranslationScattering2D_bound = _bound("RotoTranslationScattering2D")
 HarmonicScattering3D_bound = _bound("HarmonicScattering3D")

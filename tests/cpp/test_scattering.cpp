@@ -11,9 +11,15 @@
 #include "scattering/bodies.hpp"
 #include "scattering/plan_tables.hpp"
 
-#define TEST_LEVEL(level)                                                           \
-  {#level, fastdl::scattering::level::forward, fastdl::scattering::level::backward, \
-   fastdl::scattering::level::harmonic, fastdl::scattering::level::harmonic_vjp}
+#define TEST_LEVEL(level)                   \
+  {#level,                                  \
+   fastdl::scattering::level::forward,      \
+   fastdl::scattering::level::large,        \
+   fastdl::scattering::level::backward,     \
+   fastdl::scattering::level::harmonic,     \
+   fastdl::scattering::level::harmonic_vjp, \
+   fastdl::scattering::level::moduli,       \
+   fastdl::scattering::level::moduli_vjp}
 #include "levels.hpp"
 
 using namespace fastdl;
@@ -38,9 +44,12 @@ template <class T>
 struct Level {
   std::string name;
   void (*forward)(const scattering::Plan<T>&, const T*, Index, T*);
+  void (*large)(const scattering::Plan<T>&, const T*, Index, T*);
   void (*backward)(const scattering::Plan<T>&, const T*, const T*, Index, T*);
   void (*harmonic)(const scattering::Harmonic<T>&, const T*, Index, T*);
   void (*harmonic_vjp)(const scattering::Harmonic<T>&, const T*, const T*, Index, T*);
+  void (*moduli)(const scattering::Plan<T>&, const fastdl_scattering_part*, const T*, Index, T* const*);
+  void (*moduli_vjp)(const scattering::Plan<T>&, const fastdl_scattering_part*, const T*, const T* const*, Index, T*);
 };
 
 // A tree of two groups with random filters and averages; the second has no followers.
@@ -54,7 +63,8 @@ struct Tree {
   std::vector<fastdl_scattering_group> groups;
   fastdl_scattering_tree plain;
 
-  Tree(Index ny_, Index nx_, Index height_, Index width_, Index members)
+  // sparse: filters are 0 but for a patch that goes round the ends, as that of a wavelet does.
+  Tree(Index ny_, Index nx_, Index height_, Index width_, Index members, bool sparse = false)
       : ny(ny_), nx(nx_), height(height_), width(width_) {
     const Index across = nx == 1 ? 1 : 2;
     kernels.reserve(16);
@@ -72,6 +82,14 @@ struct Tree {
     for (Index i = 0; i < nx; ++i) place_x.push_back((i + 1) % width);
     for (Index m = 0; m < members + 2; ++m) psi.push_back(random_grid(ny * nx));
     for (Index f = 0; f < 3; ++f) psi_2.push_back(random_grid(levels[1].down.size * levels[1].across.size));
+    const auto cut_out = [&](Grid& filter, Index rows, Index columns, Index shift) {
+      for (Index i = 0; i < rows * columns; ++i)
+        if ((i / columns + shift) % rows >= (rows + 1) / 2 || (i % columns + 2 * shift) % columns > columns / 3)
+          filter[std::size_t(i)] = 0;
+    };
+    for (std::size_t m = 0; sparse && m < psi.size(); ++m) cut_out(psi[m], ny, nx, Index(m));
+    for (std::size_t f = 0; sparse && f < psi_2.size(); ++f)
+      cut_out(psi_2[f], levels[1].down.size, levels[1].across.size, Index(f) + 1);
     for (Index m = 0; m < members; ++m) {
       first[0].push_back(psi[std::size_t(m)].data());
       channel[0].push_back(1 + m);
@@ -104,25 +122,37 @@ struct Tree {
   Grid modulus(const Grid& u, const double* filter, Index from, Index to) const {
     const Index h = levels[std::size_t(from)].down.size, w = levels[std::size_t(from)].across.size;
     const Index hh = levels[std::size_t(to)].down.size, ww = levels[std::size_t(to)].across.size;
-    const auto turn = [](Index a, Index n) { return std::polar(1.0, 6.283185307179586 * double(a % n) / double(n)); };
-    std::vector<Complex> hat(std::size_t(h * w));
+    std::vector<Complex> half(std::size_t(h * w)), hat(std::size_t(h * w)), rows(std::size_t(hh * w));
+    const auto down = turns(h), across = turns(w);
+    for (Index i = 0; i < h; ++i)
+      for (Index l = 0; l < w; ++l)
+        for (Index j = 0; j < w; ++j)
+          half[std::size_t(i * w + l)] += u[std::size_t(i * w + j)] * std::conj(across[std::size_t(j * l % w)]);
     for (Index k = 0; k < h; ++k)
       for (Index l = 0; l < w; ++l) {
         Complex sum = 0;
-        for (Index i = 0; i < h; ++i)
-          for (Index j = 0; j < w; ++j) sum += u[std::size_t(i * w + j)] * std::conj(turn(i * k, h) * turn(j * l, w));
+        for (Index i = 0; i < h; ++i) sum += half[std::size_t(i * w + l)] * std::conj(down[std::size_t(i * k % h)]);
         hat[std::size_t(k * w + l)] = sum * filter[k * w + l] / double(h * w);
       }
+    for (Index i = 0; i < hh; ++i)
+      for (Index k = 0; k < h; ++k)
+        for (Index l = 0; l < w; ++l)
+          rows[std::size_t(i * w + l)] += hat[std::size_t(k * w + l)] * down[std::size_t(i * (h / hh) * k % h)];
     Grid result;
     for (Index i = 0; i < hh; ++i)
       for (Index j = 0; j < ww; ++j) {
         Complex sum = 0;
-        for (Index k = 0; k < h; ++k)
-          for (Index l = 0; l < w; ++l)
-            sum += hat[std::size_t(k * w + l)] * turn(i * (h / hh) * k, h) * turn(j * (w / ww) * l, w);
+        for (Index l = 0; l < w; ++l) sum += rows[std::size_t(i * w + l)] * across[std::size_t(j * (w / ww) * l % w)];
         result.push_back(std::abs(sum));
       }
     return result;
+  }
+
+  // exp(2 pi i a / n) for all a.
+  static std::vector<Complex> turns(Index n) {
+    std::vector<Complex> all;
+    for (Index a = 0; a < n; ++a) all.push_back(std::polar(1.0, 6.283185307179586 * double(a) / double(n)));
+    return all;
   }
 
   void average(const Grid& u, Index which, double* out) const {
@@ -207,6 +237,126 @@ void test_tree(const Tree& tree, Index batch, const std::vector<Level<T>>& level
     }
   }
   core::set_thread_count(1);
+}
+
+// Images and signals one at a time; and the plan for gradients that is made from theirs, against one made directly.
+template <class T>
+void test_rasters(const Tree& tree, Index batch, const std::vector<Level<T>>& levels) {
+  const scattering::PlanTables<T> tables(tree.plain, scattering::Layout::rasters);
+  const scattering::PlanTables<T> of_lanes(tree.plain, scattering::Layout::lanes);
+  const Index samples = tree.height * tree.width, results = tree.plain.channels * tree.outputs();
+  std::vector<T> x(std::size_t(batch * samples)), grad(std::size_t(batch * results));
+  for (T& v : x) v = T(normal());
+  for (T& v : grad) v = T(normal());
+  Grid expected;
+  for (Index b = 0; b < batch; ++b) {
+    const Grid one = tree.scattered(Grid(x.begin() + b * samples, x.begin() + (b + 1) * samples).data());
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  for (const Level<T>& level : levels) {
+    std::vector<T> first;
+    for (const int threads : {1, 3}) {
+      core::set_thread_count(threads);
+      std::vector<T> out(std::size_t(batch * results), T(NAN));
+      level.large(tables.plan(), x.data(), batch, out.data());
+      Grid error;
+      for (std::size_t i = 0; i < out.size(); ++i) error.push_back(double(out[i]) - expected[i]);
+      CHECK(norm(error) <= (sizeof(T) == 4 ? 3e-6 : 1e-13) * norm(expected), "%s raster %lldx%lld batch %lld: %g",
+            level.name.c_str(), (long long)tree.ny, (long long)tree.nx, (long long)batch, norm(error) / norm(expected));
+      if (threads == 1) first = out;
+      CHECK(out == first, "%s raster %lldx%lld: other bits with %d threads", level.name.c_str(), (long long)tree.ny,
+            (long long)tree.nx, threads);
+    }
+    core::set_thread_count(1);
+    std::vector<T> dx(std::size_t(batch * samples), T(NAN)), wanted = dx;
+    level.backward(tables.plan_of_lanes(), x.data(), grad.data(), batch, dx.data());
+    level.backward(of_lanes.plan(), x.data(), grad.data(), batch, wanted.data());
+    CHECK(dx == wanted, "%s raster %lldx%lld: another gradient", level.name.c_str(), (long long)tree.ny,
+          (long long)tree.nx);
+  }
+}
+
+// Without averages: all paths on parts of their levels, and the slope along a direction.
+template <class T>
+void test_moduli(const Tree& tree, Index batch, const std::vector<Level<T>>& levels) {
+  const scattering::PlanTables<T> tables(tree.plain);
+  std::vector<fastdl_scattering_part> parts;
+  for (const auto& level : tree.levels)
+    parts.push_back({1, level.down.size, 0, level.across.size == 1 ? 1 : level.across.size - 1});
+  std::vector<Index> level_of(std::size_t(tree.plain.channels), 0);
+  for (const auto& group : tree.groups)
+    for (Index m = 0; m < group.members; ++m) {
+      level_of[std::size_t(group.channel[m])] = group.level;
+      for (Index f = 0; f < group.followers; ++f) level_of[std::size_t(group.channel_2[m] + f)] = group.level_2[f];
+    }
+  const auto size = [&](Index c) {
+    const auto& p = parts[std::size_t(level_of[std::size_t(c)])];
+    return (p.bottom - p.top) * (p.right - p.left);
+  };
+  const auto scattered = [&](const Grid& x) {
+    std::vector<Grid> all(level_of.size());
+    const auto put = [&](Index c, const Grid& u) {
+      const auto& p = parts[std::size_t(level_of[std::size_t(c)])];
+      const Index columns = tree.levels[std::size_t(level_of[std::size_t(c)])].across.size;
+      for (Index i = p.top; i < p.bottom; ++i)
+        for (Index j = p.left; j < p.right; ++j) all[std::size_t(c)].push_back(u[std::size_t(i * columns + j)]);
+    };
+    const Grid u = tree.padded(x.data());
+    put(0, u);
+    for (const auto& group : tree.groups)
+      for (Index m = 0; m < group.members; ++m) {
+        const Grid v = tree.modulus(u, group.psi[m], 0, group.level);
+        put(group.channel[m], v);
+        for (Index f = 0; f < group.followers; ++f)
+          put(group.channel_2[m] + f, tree.modulus(v, group.psi_2[f], group.level, group.level_2[f]));
+      }
+    return all;
+  };
+  const Index samples = tree.height * tree.width, channels = tree.plain.channels;
+  std::vector<T> x(std::size_t(batch * samples));
+  for (T& v : x) v = T(normal());
+  std::vector<std::vector<T>> grad;
+  for (Index c = 0; c < channels; ++c) {
+    grad.emplace_back(std::size_t(batch * size(c)));
+    for (T& v : grad.back()) v = T(normal());
+  }
+  const Grid along = random_grid(samples);
+  const Index last = batch - 1;
+  const Grid image(x.begin() + last * samples, x.end());
+  const std::vector<Grid> expected = scattered(image);
+  double slope = 0;
+  for (const double side : {1e-6, -1e-6}) {
+    Grid moved = image;
+    for (Index i = 0; i < samples; ++i) moved[std::size_t(i)] += side * along[std::size_t(i)];
+    const std::vector<Grid> all = scattered(moved);
+    for (Index c = 0; c < channels; ++c)
+      for (Index i = 0; i < size(c); ++i)
+        slope += all[std::size_t(c)][std::size_t(i)] * double(grad[std::size_t(c)][std::size_t(last * size(c) + i)]) /
+                 (2 * side);
+  }
+  for (const Level<T>& level : levels) {
+    std::vector<std::vector<T>> out;
+    std::vector<T*> to;
+    std::vector<const T*> from;
+    for (const auto& part : grad) out.emplace_back(part.size(), T(NAN)), from.push_back(part.data());
+    for (auto& part : out) to.push_back(part.data());
+    std::vector<T> dx(x.size(), T(NAN));
+    level.moduli(tables.plan(), parts.data(), x.data(), batch, to.data());
+    level.moduli_vjp(tables.plan(), parts.data(), x.data(), from.data(), batch, dx.data());
+    Grid error, whole;
+    for (Index c = 0; c < channels; ++c)
+      for (Index i = 0; i < size(c); ++i) {
+        whole.push_back(expected[std::size_t(c)][std::size_t(i)]);
+        error.push_back(double(out[std::size_t(c)][std::size_t(last * size(c) + i)]) - whole.back());
+      }
+    CHECK(norm(error) <= (sizeof(T) == 4 ? 3e-6 : 1e-13) * norm(whole), "%s moduli: %g", level.name.c_str(),
+          norm(error) / norm(whole));
+    Grid back(dx.begin() + last * samples, dx.end());
+    double found = 0;
+    for (Index i = 0; i < samples; ++i) found += back[std::size_t(i)] * along[std::size_t(i)];
+    CHECK(std::abs(found - slope) <= (sizeof(T) == 4 ? 1e-4 : 1e-6) * norm(back) * norm(along),
+          "%s moduli: slope %g for %g", level.name.c_str(), found, slope);
+  }
 }
 
 // Two filters of one degree on a small box, against sums.
@@ -300,6 +450,11 @@ void test_errors() {
   CHECK(fastdl_scattering_plan_make_f32(&tree.plain, &plan) == FASTDL_OK && plan, "%s", fastdl_last_error());
   fastdl_scattering_plan_free_f32(plan);
   CHECK(fastdl_scattering_plan_make_f32(nullptr, &plan) == FASTDL_INVALID_ARGUMENT && !plan, "no tree");
+  const fastdl_scattering_filter nothing = [](void*, int64_t, int, int64_t) -> const double* { return nullptr; };
+  CHECK(fastdl_scattering_plan_make_from_f32(&tree.plain, nullptr, nullptr, &plan) == FASTDL_INVALID_ARGUMENT,
+        "nobody to give filters");
+  CHECK(fastdl_scattering_plan_make_from_f32(&tree.plain, nothing, nullptr, &plan) == FASTDL_INVALID_ARGUMENT && !plan,
+        "no filter is given");
   tree.level_2[0] = 7;
   CHECK(fastdl_scattering_plan_make_f32(&tree.plain, &plan) == FASTDL_INVALID_ARGUMENT, "no such level");
   CHECK(std::strstr(fastdl_last_error(), "[scattering.plan] expected"), "%s", fastdl_last_error());
@@ -309,6 +464,14 @@ void test_errors() {
   float none = 0;
   CHECK(fastdl_scattering_forward_f32(plan, &none, INT64_MAX / 4, &none) == FASTDL_INVALID_ARGUMENT, "too many images");
   CHECK(std::strstr(fastdl_last_error(), "address space"), "%s", fastdl_last_error());
+  fastdl_scattering_part parts[3] = {{0, 9, 0, 4}, {0, 4, 0, 2}, {0, 2, 0, 1}};  // beyond level 0
+  CHECK(fastdl_scattering_moduli_f32(plan, parts, &none, 0, nullptr) == FASTDL_INVALID_ARGUMENT, "too large a part");
+  CHECK(std::strstr(fastdl_last_error(), "[scattering.moduli] expected"), "%s", fastdl_last_error());
+  parts[0].bottom = 8;
+  CHECK(fastdl_scattering_moduli_f32(plan, parts, &none, 0, nullptr) == FASTDL_OK, "%s", fastdl_last_error());
+  CHECK(fastdl_scattering_moduli_f32(plan, parts, &none, 1, nullptr) == FASTDL_INVALID_ARGUMENT, "no results");
+  CHECK(fastdl_scattering_moduli_vjp_f32(plan, nullptr, &none, nullptr, 1, &none) == FASTDL_INVALID_ARGUMENT,
+        "no parts");
   fastdl_scattering_plan_free_f32(plan);
   fastdl_scattering_tree tall = tree.plain, many = tree.plain;
   tall.height = many.channels = INT64_MAX;
@@ -329,6 +492,18 @@ void test_type(bool smoke) {
     test_tree<T>(Tree(8, 12, 7, 9, 3), batch, levels);
     if (batch < 70) test_tree<T>(Tree(20, 4, 16, 3, 16), batch, levels);
     test_tree<T>(Tree(40, 1, 23, 1, 5), batch, levels);
+  }
+  for (const bool sparse : {false, true}) {
+    test_rasters<T>(Tree(8, 12, 7, 9, 3, sparse), 3, levels);
+    test_rasters<T>(Tree(20, 4, 16, 3, 16, sparse), 1, levels);
+    if (smoke) continue;
+    test_rasters<T>(Tree(36, 40, 33, 37, 2, sparse), 2, levels);
+    test_rasters<T>(Tree(12, 68, 12, 50, 2, sparse), 1, levels);
+    test_rasters<T>(Tree(1024, 1, 700, 1, 2, sparse), 2, levels);
+  }
+  for (const Index batch : {1, 5, 18}) {
+    test_moduli<T>(Tree(8, 12, 7, 9, 3), batch, levels);
+    test_moduli<T>(Tree(40, 1, 23, 1, 5), batch, levels);
   }
   test_harmonic<T>(levels);
 }

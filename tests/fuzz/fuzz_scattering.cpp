@@ -1,4 +1,4 @@
-// Calls of the scattering family: plans of trees with sizes of all sorts, and volumes.
+// Calls of the scattering family: plans of trees with sizes of all sorts, volumes, rotations, wavelets.
 #include "fuzz.hpp"
 
 namespace fuzz {
@@ -96,6 +96,46 @@ Tree tree_of(Case& c) {
   return {c.keep(t), levels[0].down.count, levels[0].across.count};
 }
 
+// Filters one at a time: those that the tree itself has, or at times none.
+struct Filters {
+  const fastdl_scattering_tree* tree;
+  bool lacking;
+
+  static const double* give(void* context, Index group, int follower, Index number) {
+    const auto& filters = *static_cast<const Filters*>(context);
+    const auto& of = filters.tree->group[group];
+    const auto* list = follower ? of.psi_2 : of.psi;
+    return filters.lacking || !list ? nullptr : list[number];
+  }
+};
+
+// Parts of levels: nearly always within them.
+const fastdl_scattering_part* parts(Case& c, const fastdl_scattering_tree& tree) {
+  if (tree.levels < 1) return nullptr;
+  auto* part = c.room<fastdl_scattering_part>(tree.levels, Role::input);
+  const auto between = [&](Index size, Index& first, Index& end) {
+    const int most = int(size > 0 && size < 100 ? size : 1);
+    first = c.below(most);
+    end = first + c.below(int(most - first) + 1);
+    if (c.wild(32)) (c.chance(2) ? first : end) = c.special(), c.refuse();
+  };
+  for (Index i = 0; i < tree.levels; ++i) {
+    between(tree.level[i].down.size, part[i].top, part[i].bottom);
+    between(tree.level[i].across.size, part[i].left, part[i].right);
+  }
+  return c.wild(32) ? (c.refuse(), nullptr) : part;
+}
+
+// An array for every channel, which lies on any of the levels.
+template <class T>
+T** channels(Case& c, const fastdl_scattering_tree& tree, Index batch, Role role) {
+  const Index count = tree.channels > 0 && tree.channels < 100 ? tree.channels : 0;
+  auto** list = c.room<T*>(count, Role::input);
+  for (Index i = 0; i < count; ++i)
+    list[i] = c.array<T>({batch, tree.level[0].down.size, tree.level[0].across.size}, role);
+  return c.wild(32) && batch > 0 ? (c.refuse(), nullptr) : list;
+}
+
 template <class T>
 void images(Case& c) {
   using Plan = std::conditional_t<std::is_same_v<T, float>, fastdl_scattering_plan_f32, fastdl_scattering_plan_f64>;
@@ -103,7 +143,15 @@ void images(Case& c) {
   Plan* plan = nullptr;
   const auto make = FUZZ_BY_TYPE(T, fastdl_scattering_plan_make);
   const auto* tree = c.wild(32) ? (c.refuse(), nullptr) : t.tree;
-  c.call("scattering_plan_make", [&] { return make(tree, &plan); });
+  if (c.chance(3)) {
+    Filters filters{tree, c.wild(16)};
+    if (filters.lacking && t.tree->groups > 0) c.refuse();
+    const auto give = c.wild(32) ? (c.refuse(), nullptr) : &Filters::give;
+    const auto make_from = FUZZ_BY_TYPE(T, fastdl_scattering_plan_make_from);
+    c.call("scattering_plan_make_from", [&] { return make_from(tree, give, &filters, &plan); });
+  } else {
+    c.call("scattering_plan_make", [&] { return make(tree, &plan); });
+  }
   const std::unique_ptr<Plan, void (*)(Plan*)> owner(plan, [](Plan* made) {
     FUZZ_BY_TYPE(T, fastdl_scattering_plan_free)(made);
   });
@@ -113,7 +161,18 @@ void images(Case& c) {
   const auto results = [&](Role role) { return c.array<T>({batch, t.tree->channels, t.rows, t.columns}, role); };
   const Wide places = product({t.tree->level[0].down.size, t.tree->level[0].across.size});
   c.work({batch, places, Wide(t.tree->channels) + 1, 4});
-  if (c.chance(2)) {
+  if (c.chance(3)) {
+    const auto* part = parts(c, *t.tree);
+    if (c.chance(2)) {
+      T** out = channels<T>(c, *t.tree, batch, Role::output);
+      c.call("scattering_moduli", [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_moduli)(plan, part, x, batch, out); });
+    } else {
+      const T* const* grad = channels<T>(c, *t.tree, batch, Role::input);
+      T* dx = c.array<T>({batch, t.tree->height, t.tree->width}, Role::output);
+      c.call("scattering_moduli_vjp",
+             [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_moduli_vjp)(plan, part, x, grad, batch, dx); });
+    }
+  } else if (c.chance(2)) {
     T* out = results(Role::output);
     c.call("scattering_forward", [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_forward)(plan, x, batch, out); });
   } else {
@@ -165,8 +224,109 @@ void volumes(Case& c) {
 }
 
 template <class T>
+void rotations(Case& c) {
+  using Plan = std::conditional_t<std::is_same_v<T, float>, fastdl_roto_plan_f32, fastdl_roto_plan_f64>;
+  fastdl_roto_bank b{};
+  const Index scales = 1 + c.below(3), angles = 1 + c.below(5);
+  const Index rows = 1 + c.below(3), columns = 1 + c.below(3);
+  const Index down = (1 + c.below(4)) << (scales - 1), across = (1 + c.below(4)) << (scales - 1);
+  auto* levels = c.room<fastdl_scattering_level>(scales, Role::input);
+  for (Index j = 0; j < scales; ++j) levels[j] = {axis(c, down >> j, rows), axis(c, across >> j, columns)};
+  b.level = levels;
+  b.height = c.chance(2) ? down : c.extent(16);
+  b.width = c.chance(2) ? across : 1 + c.below(int(across));
+  if (c.wild(16)) b.width = c.extent(16);
+  b.place_y = c.places({down}, b.height);
+  b.place_x = c.places({across}, b.width);
+  b.filters = 1 + c.below(3);
+  b.order = 1 + c.below(2);
+  b.phase_y = c.array<double>({down, 2}, Role::input);
+  b.phase_x = c.array<double>({across, 2}, Role::input);
+  b.first = c.array<double>({scales, angles, down, across}, Role::input);
+  b.angular = c.array<double>({b.filters, 2 * angles, 2}, Role::input);
+  auto** second = c.room<const double*>(scales - 1, Role::input);
+  for (Index j = 0; j + 1 < scales; ++j)
+    second[j] = b.order == 1 ? nullptr : c.array<double>({scales - 1 - j, angles, down >> j, across >> j}, Role::input);
+  b.second = second;
+  b.scales = scales;
+  b.angles = angles;
+  const Index pairs = b.order == 2 ? scales * (scales - 1) / 2 : 0;
+  const Index paths = 1 + scales + pairs * angles * b.filters;
+  if (c.wild(16)) b.scales = -c.below(2), c.refuse();
+  if (c.wild(16)) b.angles = -c.below(2), c.refuse();
+  if (c.wild(16)) b.filters = -c.below(2), c.refuse();
+  if (c.wild(16)) b.order = c.special(), c.refuse();
+  c.work({down * across, angles, paths, 4});
+
+  Plan* plan = nullptr;
+  const auto* bank = c.wild(32) ? (c.refuse(), nullptr) : c.keep(b);
+  c.call("roto_plan_make", [&] { return FUZZ_BY_TYPE(T, fastdl_roto_plan_make)(bank, &plan); });
+  const std::unique_ptr<Plan, void (*)(Plan*)> owner(plan, [](Plan* made) {
+    FUZZ_BY_TYPE(T, fastdl_roto_plan_free)(made);
+  });
+  if (!plan) c.refuse();
+  const Index batch = c.extent(3);
+  const T* x = c.array<T>({batch, b.height, b.width}, Role::input);
+  const auto results = [&](Role role) {
+    return c.array<T>({batch, paths, levels[0].down.count, levels[0].across.count}, role);
+  };
+  c.work({batch, down * across, angles, paths, 4});
+  if (c.chance(2)) {
+    T* out = results(Role::output);
+    c.call("scattering_roto", [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_roto)(plan, x, batch, out); });
+  } else {
+    const T* grad = results(Role::input);
+    T* dx = c.array<T>({batch, b.height, b.width}, Role::output);
+    c.call("scattering_roto_vjp",
+           [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_roto_vjp)(plan, x, grad, batch, dx); });
+  }
+}
+
+template <class T>
+void wavelets(Case& c) {
+  fastdl_wavelet_shape s{};
+  const Index scales = c.below(4);
+  s.scales = scales;
+  s.batch = c.extent(4);
+  s.height = Index(c.below(5)) << scales;
+  s.width = Index(c.below(5)) << scales;
+  if (c.wild(16)) s.height = c.extent(40);
+  if (c.wild(16)) s.width = c.extent(40);
+  s.taps = c.number(1, 12);
+  s.low = c.array<double>({s.taps}, Role::input);
+  s.high = c.array<double>({s.taps}, Role::input);
+  if (s.taps < 2 || s.taps % 2 != 0) c.refuse();
+  auto** details = c.room<T*>(scales, Role::input);
+  const bool inverse = c.chance(2);
+  const Role role = inverse ? Role::input : Role::output;
+  const auto part = [](Index size, Index scale) { return size > 0 ? size >> scale : size; };
+  for (Index j = 1; j <= scales; ++j)
+    details[j - 1] = c.array<T>({s.batch, 3, part(s.height, j), part(s.width, j)}, role);
+  T* approximation = c.array<T>({s.batch, part(s.height, scales), part(s.width, scales)}, role);
+  T* x = c.array<T>({s.batch, s.height, s.width}, inverse ? Role::output : Role::input);
+  if (c.wild(16)) s.scales = c.special(), c.refuse();
+  c.work({s.batch, s.height, s.width, s.taps, 4});
+  const auto* shape = c.wild(32) ? (c.refuse(), nullptr) : c.keep(s);
+  if (inverse)
+    c.call("scattering_wavelet_inverse",
+           [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_wavelet_inverse)(shape, approximation, details, x); });
+  else
+    c.call("scattering_wavelet",
+           [&] { return FUZZ_BY_TYPE(T, fastdl_scattering_wavelet)(shape, x, approximation, details); });
+}
+
+template <class T>
 void any(Case& c) {
-  c.chance(3) ? volumes<T>(c) : images<T>(c);
+  switch (c.below(6)) {
+    case 0:
+      return volumes<T>(c);
+    case 1:
+      return rotations<T>(c);
+    case 2:
+      return wavelets<T>(c);
+    default:
+      return images<T>(c);
+  }
 }
 
 }  // namespace

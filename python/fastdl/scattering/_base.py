@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import kind
+from fastdl._arrays import kind, library_of
 from fastdl.scattering._checks import batch_of, choice, grad_of
-from fastdl.scattering._native import plan_of
+from fastdl.scattering._native import plan_of, unaveraged_of
+from fastdl.scattering._range import scaled, unscaled
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
@@ -39,7 +40,7 @@ class Transform:
         batch = batch_of(call, tree.shape)
         if call.compiled:
             means = operation in (self._mean, self._mean_backward)
-            plan = plan_of(tree, call, means) if tree.averaged or means else None
+            plan: Any = plan_of(tree, call, means) if tree.averaged or means else unaveraged_of(tree, call)
             if plan is not None:
                 return call, batch, plan
             call.backend = "reference"
@@ -55,38 +56,6 @@ class Transform:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._tree = self._current()
-
-    def _scaled(self, call: Call) -> Any:
-        """Bring signals of the kernels, which square moduli, to sizes whose squares are within the type.
-
-        Each by its own power of two, which changes no digit. Give what results are to be multiplied with, of the shape
-        of the batch, or None. Kernels on a device do it themselves: looking at the signals here would wait for them.
-        """
-        x = call.arrays[0]
-        if call.backend != "native" or not x.size:
-            return None
-        axes = tuple(range(-len(self._current().shape), 0))
-        with np.errstate(invalid="ignore"):
-            most = np.maximum(x.max(axes), -x.min(axes))
-        least, largest = (1e-9, 1e15) if call.dtype == np.float32 else (1e-100, 1e100)
-        unusual = ((most < least) | (most > largest)) & (most > 0) & np.isfinite(most)
-        if not unusual.any():
-            return None
-        exponent = np.where(unusual, np.frexp(np.where(unusual, most, 1))[1], 0)
-        spread = exponent.reshape(exponent.shape + (1,) * len(axes))
-        call.arrays = (np.ldexp(x, -spread), *call.arrays[1:])
-        return exponent
-
-    def _unscaled(self, call: Call, result: Any, exponent: Any) -> Any:
-        """Multiply the results with what the signals were divided by."""
-        if exponent is None:
-            return result
-        spread = exponent.reshape(exponent.shape + (1,) * (len(result.shape) - exponent.ndim))
-        # In two steps: the factor itself may be beyond the type.
-        for half in (spread // 2, spread - spread // 2):
-            factor = np.ldexp(np.ones(half.shape, call.dtype), half)
-            result = result * (factor if isinstance(result, np.ndarray) else call.library.wrap(factor, call.like))
-        return result
 
     def __call__(self, x: Array) -> Any:
         r"""Compute the transform: the same as `scattering`."""
@@ -120,11 +89,11 @@ class Transform:
         if not tree.averaged:
             if out_type == "array":
                 raise ValueError(f"[{where}] expected out_type 'list' or 'dict' without averaging, got 'array'")
-            parts = call.finish((), None, told)
+            parts = self._moduli(call, batch, told)
         else:
-            exponent = self._scaled(call)
+            exponent = scaled(call, len(self._current().shape))
             result = call.finish((*batch, len(tree.channels), *tree.output), None, told)
-            result = self._unscaled(call, result, exponent)
+            result = unscaled(call, result, exponent)
             if out_type == "array":
                 return result
             every = (slice(None),) * len(batch)
@@ -132,6 +101,15 @@ class Transform:
         if out_type == "dict":
             return {path: parts[channel] for path, channel in tree.channels.items()}
         return [{"coef": parts[channel], **self._description(path)} for path, channel in tree.channels.items()]
+
+    def _moduli(self, call: Call, batch: tuple[int, ...], told: Any) -> Any:
+        """Give all paths without averages, a list of arrays."""
+        if call.backend != "native":
+            return call.finish((), None, told)
+        exponent = scaled(call, len(self._current().shape))
+        results = told.rooms(call, batch)
+        told.forward(call.arrays[0], results)
+        return [call.home(unscaled(call, result, exponent)) for result in results]
 
     def vjp(self, x: Array, grad: Any) -> Array:
         r"""Compute the gradient of a loss for `x` from its gradient for the result.
@@ -166,7 +144,7 @@ class Transform:
             grad = self._stacked(x, grad)
         call, batch, told = self._begin(self._backward, x, grad)
         grad_of(call, (*batch, len(tree.channels), *tree.output))
-        self._scaled(call)  # of which gradients do not depend
+        scaled(call, len(self._current().shape))  # of which gradients do not depend
         return self._reshaped(call, where, told)
 
     def _reshaped(self, call: Call, where: str, told: Any) -> Array:
@@ -197,6 +175,15 @@ class Transform:
             wanted = (*batch, *(end - first for first, end in inside))
             if tuple(part.shape) != wanted:
                 raise ValueError(f"[{where}] expected grad of path {path} of shape {wanted}, got {tuple(part.shape)}")
+        plan = unaveraged_of(tree, call)
+        if plan is not None:
+            host = [
+                part if isinstance(part, np.ndarray) else library_of(part).view(where, "grad", part) for part in grads
+            ]
+            scaled(call, len(tree.shape))  # of which gradients do not depend
+            out: Any = call.room(tuple(call.arrays[0].shape))
+            plan.backward(call.arrays[0], [np.asarray(part, call.dtype) for part in host], out)
+            return call.home(out)
         first = call.readable(call.arrays[0])
         if isinstance(first, np.ndarray):
             grads = [np.asarray(part, first.dtype) for part in grads]
@@ -234,8 +221,8 @@ class Transform:
             If the dtype is not supported.
         """
         call, batch, told = self._begin(self._mean, x)
-        exponent = self._scaled(call)
-        return self._unscaled(call, call.finish((*batch, len(self._current().channels)), None, told), exponent)
+        exponent = scaled(call, len(self._current().shape))
+        return unscaled(call, call.finish((*batch, len(self._current().channels)), None, told), exponent)
 
     def moments_vjp(self, x: Array, grad: Array) -> Array:
         r"""Compute the gradient for `x` of a loss from its gradient for the moments.
@@ -261,5 +248,5 @@ class Transform:
         """
         call, batch, told = self._begin(self._mean_backward, x, grad)
         grad_of(call, (*batch, len(self._current().channels)))
-        self._scaled(call)
+        scaled(call, len(self._current().shape))
         return call.finish(tuple(call.arrays[0].shape), None, told)

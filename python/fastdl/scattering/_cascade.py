@@ -97,8 +97,14 @@ def wavelet_transform2d(x: Array, J: int, wavelet: str = "haar") -> tuple[Array,
     found = tuple(call.arrays[0].shape)
     if len(found) < 2 or found[-1] % 2**scales or found[-2] % 2**scales:
         raise ValueError(f"[{where}] expected x of shape (..., M, N) with multiples of {2**scales}, got {found}")
-    call.backend = "reference"
-    return call.finish((), None, scales, *filters)  # type: ignore[no-any-return]
+    if call.backend != "native":
+        call.backend = "reference"
+        return call.finish((), None, scales, *filters)  # type: ignore[no-any-return]
+    *batch, height, width = found
+    approximation = call.room((*batch, height >> scales, width >> scales))
+    details = [call.room((*batch, 3, height >> scale, width >> scale)) for scale in range(1, scales + 1)]
+    call.run(np.ascontiguousarray(call.arrays[0]), *filters, approximation, details)
+    return call.home(approximation), [call.home(detail) for detail in details]
 
 
 def inverse_wavelet_transform2d(approximation: Array, details: list[Array], wavelet: str = "haar") -> Array:
@@ -146,5 +152,11 @@ def inverse_wavelet_transform2d(approximation: Array, details: list[Array], wave
         wanted = (*first.shape[:-2], 3, *(size * 2**scale for size in first.shape[-2:]))
         if tuple(part.shape) != wanted:
             raise ValueError(f"[{where}] expected {name} of shape {wanted}, got {tuple(part.shape)}")
+    if call.backend == "native":
+        *batch, height, width = first.shape
+        out = call.room((*batch, height << len(rest), width << len(rest)))
+        call.run(np.ascontiguousarray(first), [np.ascontiguousarray(part) for part in rest], *filters, out)
+        return call.home(out)
     arrays = [call.readable(array) for array in call.arrays]
-    return call.sent_home(_inverse.reference(arrays[0], arrays[1:], *filters))
+    with np.errstate(all="ignore"):  # as every other reference is called
+        return call.sent_home(_inverse.reference(arrays[0], arrays[1:], *filters))

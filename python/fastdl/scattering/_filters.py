@@ -66,6 +66,8 @@ def morlet_2d(shape: tuple[int, int], sigma: float, theta: float, xi: float, sla
 
 def cropped(spectrum: HostArray, level: int, axes: tuple[int, ...]) -> HostArray:
     """Keep the lowest frequencies of a spectrum, one in 2^level along each axis; Nyquist's from the negative side."""
+    if level == 0:
+        return spectrum
     for axis in axes:
         half = spectrum.shape[axis] >> (level + 1)
         kept = spectrum.shape[axis] >> level
@@ -74,29 +76,45 @@ def cropped(spectrum: HostArray, level: int, axes: tuple[int, ...]) -> HostArray
     return spectrum
 
 
-@lru_cache(_BANKS_KEPT)
-def bank_2d(shape: tuple[int, int], J: int, L: int, first: int = 0) -> tuple[HostArray, HostArray]:
-    """Give all wavelets, (J, L, M, N) with the scales `first` to J - 1, and the low-pass, (M, N), of a padded size."""
-    psi = np.zeros((J - first, L, *shape))
+# Of eight angles three are computed, and the others are their mirror images: those of one scale are kept.
+_computed_2d = lru_cache(3)(morlet_2d)
+
+
+def wavelet_2d(shape: tuple[int, int], L: int, j: int, t: int) -> HostArray:
+    """Give the spectrum of the wavelet of scale j and angle t, on a padded size."""
     start = int(L - L / 2 - 1)
+    turn = start - t  # of π/L
+
+    def of_turn(other: int) -> HostArray:
+        return wavelet_2d(shape, L, j, start - other)
+
+    # The sum over periods goes from -2 to 2 sizes about the origin, and one sample less on one side: where the
+    # wavelet has not vanished there, its mirror image is not the wavelet of the mirrored angle.
+    if 8.6 * (0.8 * 2**j) * (L / 4.0) <= 2 * min(shape):
+        known = range(turn + 1, start + 1)  # the angles before
+        square = shape[0] == shape[1] and L % 2 == 0
+        if -turn in known:  # the mirror image in the second axis
+            return np.roll(of_turn(-turn)[:, ::-1], 1, 1)
+        if square and L // 2 - turn in known:  # in the diagonal
+            return of_turn(L // 2 - turn).T
+        if square and L // 2 + turn in known:  # in both
+            return np.roll(of_turn(L // 2 + turn).T[:, ::-1], 1, 1)
+    return _computed_2d(shape, 0.8 * 2**j, turn * np.pi / L, 0.75 * np.pi / 2**j, 4.0 / L)
+
+
+def low_pass_2d(shape: tuple[int, int], J: int) -> HostArray:
+    """Give the spectrum of the low-pass on a padded size."""
+    return frozen(morlet_2d(shape, 0.8 * 2 ** (J - 1), 0.0, 0.0, 1.0))
+
+
+@lru_cache(_BANKS_KEPT)
+def bank_2d(shape: tuple[int, int], J: int, L: int, first: int = 0) -> HostArray:
+    """Give all wavelets of a padded size, (J, L, M, N) with the scales `first` to J - 1."""
+    psi = np.zeros((J - first, L, *shape))
     for j in range(first, J):
-        known: dict[int, HostArray] = {}
-        # The sum over periods goes from -2 to 2 sizes about the origin, and one sample less on one side: where the
-        # wavelet has not vanished there, its mirror image is not the wavelet of the mirrored angle.
-        vanishes = 8.6 * (0.8 * 2**j) * (L / 4.0) <= 2 * min(shape)
         for t in range(L):
-            turn = start - t  # of π/L
-            if vanishes and -turn in known:  # the mirror image in the second axis
-                filter_hat = np.roll(known[-turn][:, ::-1], 1, 1)
-            elif vanishes and shape[0] == shape[1] and L % 2 == 0 and L // 2 - turn in known:  # in the diagonal
-                filter_hat = known[L // 2 - turn].T
-            elif vanishes and shape[0] == shape[1] and L % 2 == 0 and L // 2 + turn in known:  # in both
-                filter_hat = np.roll(known[L // 2 + turn].T[:, ::-1], 1, 1)
-            else:
-                filter_hat = morlet_2d(shape, 0.8 * 2**j, turn * np.pi / L, 0.75 * np.pi / 2**j, 4.0 / L)
-            known[turn] = filter_hat
-            psi[j - first, t] = filter_hat
-    return frozen(psi), frozen(morlet_2d(shape, 0.8 * 2 ** (J - 1), 0.0, 0.0, 1.0))
+            psi[j - first, t] = wavelet_2d(shape, L, j, t)
+    return frozen(psi)
 
 
 # ---- one dimension -----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from fastdl._dispatch import core, load_cuda
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
     from fastdl._dispatch import Call
+    from fastdl.scattering._roto import Bank
     from fastdl.scattering._tree import Level, Tree
 
     Axis = tuple[HostArray, int, int, int]
@@ -43,7 +44,12 @@ def _mean(level: Level) -> list[Axis]:
 
 
 def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
-    """Make a plan of an extension, whose functions for scattering are `family`."""
+    """Make a plan of an extension, whose functions for scattering are `family`.
+
+    The one for the host asks for filters one at a time, that for devices takes them all.
+    """
+    one_by_one = family is getattr(core, "scattering", None)
+    used = [group for group in tree.groups if group.members]
     kind = family.PlanF32 if dtype == np.float32 else family.PlanF64
     flat = len(tree.shape) == 1
     levels = [(_mean if means else _low_pass)(level) for level in tree.levels]
@@ -54,18 +60,21 @@ def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
     groups = [
         (
             group.members[0].level,
-            [wavelet.psi for wavelet in group.members],
+            [] if one_by_one else [wavelet.psi for wavelet in group.members],
             [tree.channels[wavelet.number,] for wavelet in group.members],
-            [wavelet.psi for wavelet in group.followers],
+            [] if one_by_one else [wavelet.psi for wavelet in group.followers],
             [wavelet.level for wavelet in group.followers],
             [
                 tree.channels[wavelet.number, group.followers[0].number] if group.followers else 0
                 for wavelet in group.members
             ],
         )
-        for group in tree.groups
-        if group.members
+        for group in used
     ]
+
+    def give(group: int, follower: bool, number: int) -> HostArray:
+        return (used[group].followers if follower else used[group].members)[number].psi
+
     return kind(
         tree.shape[0],
         1 if flat else tree.shape[1],
@@ -74,6 +83,7 @@ def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
         len(tree.channels),
         [(axes[0], _ALONE if flat else axes[1]) for axes in levels],
         groups,
+        *([give] if one_by_one else []),
     )
 
 
@@ -90,6 +100,54 @@ class Plan:
 
     def backward(self, x: HostArray, grad: HostArray, out: HostArray) -> None:
         self._native.vjp(np.ascontiguousarray(x), np.ascontiguousarray(grad), out)
+
+
+class Unaveraged:
+    """A plan of the extension that gives moduli without averages, on the part of each level that is in the signal."""
+
+    __slots__ = ("_levels", "_native", "_parts", "_shapes")
+
+    def __init__(self, native: Any, tree: Tree) -> None:
+        self._native = native
+        inside = [level.inside for level in tree.levels]
+        self._shapes = [tuple(end - first for first, end in part) for part in inside]
+        self._parts = [(*part[0], *(part[1] if len(part) > 1 else (0, 1))) for part in inside]
+        self._levels = levels_of(tree)
+
+    def rooms(self, call: Call, batch: tuple[int, ...]) -> list[HostArray]:
+        """Make room for all paths."""
+        return [call.room((*batch, *self._shapes[level])) for level in self._levels]
+
+    def forward(self, x: HostArray, out: list[HostArray]) -> None:
+        self._native.moduli(np.ascontiguousarray(x), self._parts, self._levels, out)
+
+    def backward(self, x: HostArray, grads: list[HostArray], out: HostArray) -> None:
+        given = [np.ascontiguousarray(grad) for grad in grads]
+        self._native.moduli_vjp(np.ascontiguousarray(x), given, self._parts, self._levels, out)
+
+
+def levels_of(tree: Tree) -> list[int]:
+    """Give the level of every channel."""
+    levels = [0] * len(tree.channels)
+    for group in tree.groups:
+        for first in group.members:
+            levels[tree.channels[first.number,]] = first.level
+            for second in group.followers:
+                levels[tree.channels[first.number, second.number]] = second.level
+    return levels
+
+
+def unaveraged_of(tree: Tree, call: Call) -> Unaveraged | None:
+    """Give the plan of a tree without averages, or None where only the reference computes it."""
+    if call.backend != "native" or core is None or not hasattr(core, "scattering"):
+        return None
+    known = _plans.setdefault(tree, {})
+    key = (np.dtype(call.dtype).name, "moduli")
+    if key not in known:
+        # Of averages it knows those of the moments, which it shares.
+        means: Any = plan_of(tree, call, True)
+        known[key] = Unaveraged(means._native, tree)
+    return known[key]  # type: ignore[no-any-return]
 
 
 class DevicePlan:
@@ -130,6 +188,29 @@ def _on_device(make: Any, call: Call) -> Any:
         return call.run(load_cuda().scattering, kernel=make)
     except NotImplementedError:
         return None
+
+
+def _rows_as_kernel(rows: HostArray, step: int) -> Axis:
+    """Give kernel, first place, step and count of rows that are each the one before, moved on by `step`."""
+    first = rows.shape[1] // 2
+    return rows[0, (first - np.arange(rows.shape[1])) % rows.shape[1]], first, step, rows.shape[0]
+
+
+def roto_plan_of(bank: Bank, call: Call, means: bool) -> Plan:
+    """Give the plan of scattering on rotations and translations for the precision of a call."""
+    key = (np.dtype(call.dtype).name, means)
+    if key not in bank.plans:
+        family: Any = core.scattering
+        kind = family.RotoPlanF32 if call.dtype == np.float32 else family.RotoPlanF64
+        levels = [
+            tuple(_rows_as_kernel(axis, 2 ** (bank.J - j)) for axis in rows)
+            for j, rows in enumerate(bank.mean if means else bank.low)
+        ]
+        angular = np.ascontiguousarray(bank.angular[:, :, 0])
+        second = list(bank.second) if bank.max_order == 2 else []
+        native = kind(*bank.shape, *bank.padding, bank.max_order, levels, *bank.phases, bank.first, second, angular)
+        bank.plans[key] = Plan(native)
+    return bank.plans[key]  # type: ignore[no-any-return]
 
 
 _filters: dict[Any, Any] = {}  # of volumes, on devices: those of the last transforms

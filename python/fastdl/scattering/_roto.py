@@ -11,10 +11,13 @@ import numpy as np
 from fastdl._dispatch import Operation
 from fastdl.scattering._checks import batch_of, grad_of, scales_fit, sizes, whole
 from fastdl.scattering._filters import bank_2d, frozen
+from fastdl.scattering._native import roto_plan_of
+from fastdl.scattering._range import scaled, unscaled
 from fastdl.scattering._tree import reflection
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
+    from fastdl._dispatch import Call
 
     Rows = tuple[tuple[HostArray, HostArray], ...]
 
@@ -24,7 +27,8 @@ class Bank(NamedTuple):
 
     `first` has the wavelets (J, L, M, N) of the padded size; `second` those that follow scale j1, on its coarser grid;
     `angular` a matrix (2 L, 2 L) for each filter along the angles; `shift` takes the centre of an image to the origin.
-    `low` and `mean` have, for each resolution, the rows that average down and across.
+    `low` and `mean` have, for each resolution, the rows that average down and across. `plans` are those of the kernels,
+    by precision, and whether they are for means.
     """
 
     shape: tuple[int, int]
@@ -38,6 +42,8 @@ class Bank(NamedTuple):
     J: int
     L: int
     max_order: int
+    phases: tuple[HostArray, ...]
+    plans: dict[Any, Any]
 
 
 def _phases(size: int, centre: float) -> HostArray:
@@ -92,14 +98,16 @@ def _bank(shape: tuple[int, int], J: int, L: int, K: int, max_order: int) -> Ban
         shape,
         padding,
         frozen(np.outer(*shifts)),
-        bank_2d(padded, J, L)[0],
-        tuple(bank_2d(grids[j], J - j, L, 1)[0] for j in range(J - 1)),
+        bank_2d(padded, J, L),
+        tuple(bank_2d(grids[j], J - j, L, 1) for j in range(J - 1)),
         frozen(angular_filters(L, K)[:, turns]),
         tuple(tuple(frozen(_low_rows(s, w, J, j)) for s, w in zip(shape, padded, strict=True)) for j in range(J)),  # type: ignore[misc]
         tuple(tuple(frozen(_mean_rows(s, w, j)) for s, w in zip(shape, padded, strict=True)) for j in range(J)),  # type: ignore[misc]
         J,
         L,
         max_order,
+        tuple(shifts),
+        {},
     )
 
 
@@ -240,7 +248,15 @@ class RotoTranslationScattering2D:
         call = self._forward.begin(x)
         batch = batch_of(call, self.shape)
         output = tuple(row.shape[0] for row in rows[0])
-        return call.finish((*batch, self.output_size(), *output), None, self._bank, rows)
+        exponent = scaled(call, 2)
+        result = call.finish((*batch, self.output_size(), *output), None, *self._told(call, rows))
+        return unscaled(call, result, exponent)
+
+    def _told(self, call: Call, rows: Rows) -> tuple[Any, ...]:
+        """Give what the backend of a call is told of the transform."""
+        if call.backend == "native":
+            return (roto_plan_of(self._bank, call, rows is self._bank.mean),)
+        return self._bank, rows
 
     def vjp(self, x: Array, grad: Array) -> Array:
         """Compute the gradient of a loss for `x` from its gradient for the result.
@@ -267,7 +283,8 @@ class RotoTranslationScattering2D:
         call = self._backward.begin(x, grad)
         output = tuple(size >> self.J for size in self.shape)
         grad_of(call, (*batch_of(call, self.shape), self.output_size(), *output))
-        return call.finish(tuple(call.arrays[0].shape), None, self._bank, self._bank.low)
+        scaled(call, 2)  # of which gradients do not depend
+        return call.finish(tuple(call.arrays[0].shape), None, *self._told(call, self._bank.low))
 
     def moments_vjp(self, x: Array, grad: Array) -> Array:
         """Compute the gradient for `x` of a loss from its gradient for the moments.
@@ -294,7 +311,8 @@ class RotoTranslationScattering2D:
         call = self._backward.begin(x, grad)
         grad_of(call, (*batch_of(call, self.shape), self.output_size()))
         call.arrays = (call.arrays[0], call.arrays[1][..., None, None])
-        return call.finish(tuple(call.arrays[0].shape), None, self._bank, self._bank.mean)
+        scaled(call, 2)  # of which gradients do not depend
+        return call.finish(tuple(call.arrays[0].shape), None, *self._told(call, self._bank.mean))
 
     def meta(self) -> dict[str, Any]:
         """Describe the paths.

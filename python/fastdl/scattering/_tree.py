@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastdl._arrays import HostArray
 
 
@@ -24,12 +26,21 @@ class Level(NamedTuple):
     inside: tuple[tuple[int, int], ...]
 
 
-class Wavelet(NamedTuple):
-    """A filter of one level, with its result on another, coarser one; `number` is its place in the bank."""
+class Wavelet:
+    """A filter of one level, with its result on another, coarser one; `number` is its place in the bank.
 
-    number: int
-    psi: HostArray
-    level: int
+    Its spectrum may be a function that makes it: all spectra together are many times the size of an image.
+    """
+
+    __slots__ = ("_psi", "level", "number")
+
+    def __init__(self, number: int, psi: HostArray | Callable[[], HostArray], level: int) -> None:
+        self.number, self._psi, self.level = number, psi, level
+
+    @property
+    def psi(self) -> HostArray:
+        """The spectrum."""
+        return self._psi() if callable(self._psi) else self._psi
 
 
 class Group(NamedTuple):

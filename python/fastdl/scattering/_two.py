@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,18 +10,23 @@ import numpy as np
 from fastdl._dispatch import Operation
 from fastdl.scattering._base import OUT_TYPES, Transform
 from fastdl.scattering._checks import choice, flag, scales_fit, sizes, whole
-from fastdl.scattering._filters import bank_2d, cropped, frozen
+from fastdl.scattering._filters import bank_2d, cropped, frozen, low_pass_2d, wavelet_2d
 from fastdl.scattering._tree import Group, Level, Tree, Wavelet, reflection
 
 if TYPE_CHECKING:
     from fastdl._arrays import HostArray
 
 
+def _spectrum(padded: tuple[int, int], L: int, j: int, t: int, level: int = 0) -> HostArray:
+    """Give the spectrum of a wavelet on a level."""
+    return frozen(cropped(wavelet_2d(padded, L, j, t), level, (0, 1)))
+
+
 @lru_cache(8)
 def _tree(shape: tuple[int, int], J: int, L: int, max_order: int, pre_pad: bool) -> Tree:
     """Describe the transform of images of a shape."""
     padded = tuple(((size + 2**J) // 2**J + 1) * 2**J for size in shape)
-    psi, phi = bank_2d(padded, J, L)
+    phi = low_pass_2d(padded, J)
     missing = [wide - size for wide, size in zip(padded, shape, strict=True)]
     before = [0 if pre_pad else count // 2 for count in missing]
     extent = padded if pre_pad else shape
@@ -41,9 +46,9 @@ def _tree(shape: tuple[int, int], J: int, L: int, max_order: int, pre_pad: bool)
     )
     groups = tuple(
         Group(
-            tuple(Wavelet(j1 * L + t, psi[j1, t], j1) for t in range(L)),
+            tuple(Wavelet(j1 * L + t, partial(_spectrum, padded, L, j1, t), j1) for t in range(L)),
             tuple(
-                Wavelet(j2 * L + t, frozen(cropped(psi[j2, t], j1, (0, 1))), j2)
+                Wavelet(j2 * L + t, partial(_spectrum, padded, L, j2, t, j1), j2)
                 for j2 in range(j1 + 1, J if max_order == 2 else 0)
                 for t in range(L)
             ),
@@ -166,7 +171,7 @@ class Scattering2D(Transform):
     @property
     def psi(self) -> list[dict[str, Any]]:
         """The wavelets: a dict with ``j``, ``theta`` and ``levels``, their spectra at each resolution."""
-        bank: HostArray = bank_2d(self.padded_shape, self.J, self.L)[0]
+        bank: HostArray = bank_2d(self.padded_shape, self.J, self.L)
         return [
             {
                 "levels": [cropped(bank[j, t], r, (0, 1)) for r in range(min(j + 1, max(self.J - 1, 1)))],

@@ -1,0 +1,96 @@
+"""Large images and long signals, which kernels take one at a time: against the definition, and what they promise."""
+
+import numpy as np
+import pytest
+
+import fastdl
+from cases import scattering_formulas as formulas
+from fastdl.scattering import Scattering1D, Scattering2D
+
+# From about 181 x 181 padded pixels and 16384 padded samples on: see wants_rasters in csrc/scattering/plan_raster.cpp.
+IMAGES = [
+    dict(J=2, shape=(190, 175), L=2),
+    dict(J=4, shape=(176, 208), L=3),
+    dict(J=3, shape=(64, 600), L=2),
+    dict(J=2, shape=(181, 251), L=2, max_order=1),
+]
+SIGNALS = [
+    dict(J=6, shape=8192, Q=2),
+    dict(J=4, shape=10000, Q=(1, 1), T=300),
+    dict(J=5, shape=9001, Q=3, oversampling=1),
+    dict(J=3, shape=20000, Q=1, max_order=1, normalization="mean"),
+]
+TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
+
+
+def relative(found, expected):
+    return np.linalg.norm(found - expected) / np.linalg.norm(expected)
+
+
+def transform(arguments):
+    return (Scattering2D if isinstance(arguments["shape"], tuple) else Scattering1D)(**arguments)
+
+
+def shape_of(arguments):
+    shape = arguments["shape"]
+    return shape if isinstance(shape, tuple) else (shape,)
+
+
+def defined(arguments, x):
+    if isinstance(arguments["shape"], tuple):
+        return formulas.scattering2d(x, **{key: value for key, value in arguments.items() if key != "shape"})
+    S = transform(arguments)
+    return formulas.scattering1d(x, S.meta(), S.N_padded, S.T, S.oversampling, S.max_order, S.normalization)
+
+
+@pytest.mark.parametrize("arguments", [*IMAGES, *SIGNALS], ids=str)
+def test_against_the_definition(level, dtype, rng, arguments):
+    x = rng.standard_normal((2, *shape_of(arguments))).astype(dtype)
+    found = transform(arguments)(x)
+    assert found.dtype == dtype
+    for one, expected in zip(found, x, strict=True):
+        assert relative(one, defined(arguments, expected)) <= TOLERANCE[dtype.name]
+
+
+@pytest.mark.parametrize("arguments", [IMAGES[0], SIGNALS[1]], ids=str)
+def test_same_bits_for_any_threads_and_any_batch(level, dtype, rng, arguments):
+    S = transform(arguments)
+    x = rng.standard_normal((5, *shape_of(arguments))).astype(dtype)
+    with fastdl.threads(1):
+        alone = S(x)
+    with fastdl.threads(3):
+        assert S(x).tobytes() == alone.tobytes()
+    for first, end in ((0, 1), (1, 3), (4, 5)):
+        assert S(x[first:end]).tobytes() == alone[first:end].tobytes()
+
+
+@pytest.mark.parametrize("arguments", [IMAGES[0], SIGNALS[1]], ids=str)
+def test_nan_stays_in_its_image(dtype, rng, arguments):
+    S = transform(arguments)
+    x = rng.standard_normal((3, *shape_of(arguments))).astype(dtype)
+    clean = S(x)
+    x[1].flat[7] = np.nan
+    found = S(x)
+    assert np.isnan(found[1, 1:]).all()  # that of order 0 is an average, of windows
+    assert np.isnan(found[1, 0]).any()
+    assert found[[0, 2]].tobytes() == clean[[0, 2]].tobytes()
+
+
+@pytest.mark.parametrize("arguments", [IMAGES[0], SIGNALS[1]], ids=str)
+def test_gradient_along_a_direction(rng, arguments):
+    """The plan of gradients is made from that of the transform."""
+    S = transform(arguments)
+    x, direction = rng.standard_normal((2, *shape_of(arguments)))
+    grad = rng.standard_normal(S(x).shape)
+    step = 1e-5
+    difference = np.sum(grad * (S(x + step * direction) - S(x - step * direction))) / (2 * step)
+    assert np.sum(S.vjp(x, grad) * direction) == pytest.approx(difference, rel=1e-6)
+
+
+@pytest.mark.parametrize("arguments", [IMAGES[1], SIGNALS[1]], ids=str)
+def test_moments_are_those_of_the_reference(level, dtype, rng, arguments):
+    S = transform(arguments)
+    x = rng.standard_normal(shape_of(arguments)).astype(dtype)
+    with fastdl.backend("reference"):
+        expected = S.moments(x.astype(np.float64))
+    assert relative(S.moments(x), expected) <= TOLERANCE[dtype.name]
