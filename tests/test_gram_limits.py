@@ -155,6 +155,14 @@ def test_scores_beyond_float32_and_masks(level):
     np.testing.assert_array_equal(found, [2])
     found = gram.softmax_matvec(Q, K[1:], V[1:])
     np.testing.assert_array_equal(found, [2, 5, 2, np.nan, np.nan])
+    # Sums that leave float32 on their way to a score that does not.
+    Q, K = np.ones((1, 4), np.float32), np.zeros((300, 4), np.float32)
+    for sign in (1, -1):
+        K[[3, 299]] = sign * np.float32([-3e38, -3e38, 3e38, 3e38])
+        found = gram.softmax_matvec(Q, K, np.arange(300, dtype=np.float32))
+        np.testing.assert_allclose(found, np.arange(300).mean(), rtol=1e-6)
+    K = np.array([[-np.inf, 1], [1e20, 1], [1e20, 1], [3e19, 5]], np.float32)
+    Q = np.array([[1e20, 0]], np.float32)
     # A largest score of infinity leaves no weights.
     K[0, 0] = np.inf
     assert np.all(np.isnan(gram.softmax_matvec(Q[:1], K, V)))

@@ -20,6 +20,8 @@ SIGNALS = [
     dict(J=5, shape=9001, Q=3, oversampling=1),
     dict(J=3, shape=20000, Q=1, max_order=1, normalization="mean"),
 ]
+# Windows of many thousand samples, by rasters and by lanes (a batch of signals that do not divide into rows).
+LONG_AVERAGES = [dict(J=12, shape=32768, max_order=1), dict(J=6, shape=65536, T=8192, max_order=1)]
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 
 
@@ -43,7 +45,7 @@ def defined(arguments, x):
     return formulas.scattering1d(x, S.meta(), S.N_padded, S.T, S.oversampling, S.max_order, S.normalization)
 
 
-@pytest.mark.parametrize("arguments", [*IMAGES, *SIGNALS], ids=str)
+@pytest.mark.parametrize("arguments", [*IMAGES, *SIGNALS, *LONG_AVERAGES], ids=str)
 def test_against_the_definition(level, dtype, rng, arguments):
     x = rng.standard_normal((2, *shape_of(arguments))).astype(dtype)
     found = transform(arguments)(x)

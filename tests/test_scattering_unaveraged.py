@@ -111,3 +111,20 @@ def test_forms_and_layouts(native_level, dtype, rng):
     slope = S.vjp(torch.from_numpy(x.copy()), parts)
     assert isinstance(slope, torch.Tensor)
     np.testing.assert_array_equal(slope.numpy(), S.vjp(x, found))
+
+
+def test_gradients_that_do_not_fit(level, rng):
+    S = Scattering1D(3, 40, T=0, out_type="dict")
+    x = rng.standard_normal((2, 40)).astype(np.float32)
+    grads = S(x)
+    paths = list(grads)
+    for wrong in (np.complex64, np.float16, "U3"):
+        with pytest.raises(TypeError, match=r"\[scattering.scattering1d_vjp\] expected grad\[1\]"):
+            S.vjp(x, {**grads, paths[1]: grads[paths[1]].astype(wrong)})
+    with pytest.raises(ValueError, match=r"expected grad with all paths, got none for \(2,\)"):
+        S.vjp(x, {path: grad for path, grad in grads.items() if path != (2,)})
+    with pytest.raises(ValueError, match=r"expected grad of path \(1,\) of shape"):
+        S.vjp(x, {**grads, (1,): grads[1,][..., 1:]})
+    wide = S.vjp(x, {path: grad.astype(float) for path, grad in grads.items()})
+    assert wide.dtype == np.float64
+    np.testing.assert_allclose(wide, S.vjp(x.astype(float), grads), rtol=1e-12, atol=1e-12)

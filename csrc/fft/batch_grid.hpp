@@ -11,9 +11,6 @@
 namespace fastdl::fft {
 namespace {
 
-// Beyond this the factors between the steps are computed as they are needed.
-inline constexpr Index largest_table = 1 << 16;
-
 // The factors of `lanes` rows from a grid's table.
 template <class T>
 struct TableTwiddles {
@@ -82,7 +79,7 @@ class GridTransform {
       : shared_(n),
         down_(shared_.grid().rows),
         across_(shared_.grid().columns),
-        turns_(n > largest_table ? n : 1),
+        turns_(n > Grid<T>::largest_table ? n : 1),
         rows_(shared_.grid().rows),
         columns_(shared_.grid().columns),
         groups_(divide_up(columns_, lanes)),
@@ -133,7 +130,7 @@ class GridTransform {
     const Index first = band * lanes, count = at_most(lanes, rows_ - first);
     const T* from = grid + first * pitch_;
     T* rest = line + groups_ * lanes * width<T>;
-    if (rows_ * columns_ > largest_table) {
+    if (rows_ * columns_ > Grid<T>::largest_table) {
       T* twiddles = rest + across_.plan().scratch * width<T>;
       RowTwiddles<T>::fill(turns_.turns(), 1, 0, first, count, columns_, twiddles);
       load_turned<T>(from, pitch_, columns_, line, RowTwiddles<T>{twiddles});

@@ -180,15 +180,16 @@ void grid_of(Index n, Index& rows, Index& columns) {
   double least = HUGE_VAL;
   const auto blocks = [](Index lanes) { return static_cast<double>((lanes + 15) / 16); };
   const auto price_of = [](Index length) { return cost(length) * (has_codelet(length) ? 0.5 : 1); };
-  for (Index r = 8; r * 8 <= n; ++r) {
-    if (n % r != 0) continue;
+  const auto consider = [&](Index r) {
     const double price = price_of(r) * blocks(n / r) + price_of(n / r) * blocks(r);
     if (price < least) {
       least = price;
       rows = r;
       columns = n / r;
     }
-  }
+  };
+  for (Index r = 8; r * r <= n; ++r)
+    if (n % r == 0 && n / r >= 8) consider(r), consider(n / r);
 }
 
 template <class T>
@@ -200,6 +201,7 @@ struct GridTables {
   explicit GridTables(Index n) {
     constexpr Index block = Grid<T>::block;
     grid_of(n, value.rows, value.columns);
+    if (n > Grid<T>::largest_table) return;
     const Index blocks = (value.rows + block - 1) / block;
     twiddles.resize(static_cast<std::size_t>(2 * block * blocks * value.columns));
     for (Index r = 0; r < value.rows; ++r)

@@ -59,6 +59,7 @@ extern template class SharedPlan<double>;
 template <class T>
 struct Grid {
   static constexpr Index block = 16;
+  static constexpr Index largest_table = 1 << 16;  // a longer grid has no twiddles: they are made as they are needed
   Index rows, columns;
   const T* twiddles;  // exp(-2 pi i r c / length) at 32*(r/16*columns + c) + r%16, its imaginary part 16 further
 };

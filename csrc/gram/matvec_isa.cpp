@@ -202,9 +202,22 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   const auto add = [&](Index row, Index row_end, Index column, Index width, T* block) {
     for (Index i = row; i < row_end; ++i) {
       T* scores = block + (i - row) * stream_part;
-      for (Index j = 0; j < width; j += step) simd::store(scores + j, simd::load(scores + j) * factor);
-      for (Index j = width; j % step != 0; ++j) scores[j] = -T(__builtin_inf());
-      simd::Vec<T> top = simd::broadcast(-T(__builtin_inf()));
+      // A score of -inf in float32 may be a sum that left it on the way: such a row is not known, and taken again below.
+      const T lowest = -T(__builtin_inf());
+      simd::Vec<T> low{};
+      for (Index j = 0; j < width; j += step) {
+        const simd::Vec<T> score = simd::load(scores + j) * factor;
+        simd::store(scores + j, score);
+        if (j + step <= width) low = simd::select(score < low, score, low);
+      }
+      if constexpr (sizeof(T) == 4) {
+        bool fell = false;
+        for (int l = 0; l < step; ++l) fell |= low[l] == lowest;
+        for (Index j = width - width % step; j < width; ++j) fell |= scores[j] == lowest;
+        if (fell) totals[i] = __builtin_nan("");
+      }
+      for (Index j = width; j % step != 0; ++j) scores[j] = lowest;
+      simd::Vec<T> top = simd::broadcast(lowest);
       for (Index j = 0; j < width; j += step) {
         const simd::Vec<T> score = simd::load(scores + j);
         top = simd::select(score > top, score, top);
@@ -212,7 +225,7 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
       T most = largest[i];
       for (int l = 0; l < step; ++l) most = top[l] > most ? top[l] : most;
       // As long as there is nothing but -inf, all weights are 0.
-      const T base = most > -T(__builtin_inf()) ? most : T(0);
+      const T base = most > lowest ? most : T(0);
       simd::Vec<T> total{};
       for (Index j = 0; j < width; j += step) {
         const simd::Vec<T> weight = simd::exp(simd::load(scores + j) - base);
@@ -232,7 +245,7 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   gemm::stream<T>({q.rows, k.rows, q.cols}, gemm::MultiplyAdd{}, left, right, gemm::Identity{}, gemm::Consumer<T>(add));
   if (k.rows == 0) return copy_out(sums, out);
   if constexpr (sizeof(T) == 4) {
-    // Samples with NaN, and queries with Inf, have no other result than NaN.
+    // Samples with NaN have no other result than NaN, nor queries with Inf, whose scores are all infinite.
     const auto lost = [&](Index i) { return !(totals[i] > 0 && totals[i] <= __DBL_MAX__); };
     bool any = false;
     for (Index i = 0; i < out.rows; ++i) any |= lost(i);

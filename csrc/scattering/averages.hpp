@@ -7,20 +7,33 @@
 namespace fastdl::scattering {
 namespace {
 
+// So many terms are added up, and then such sums. One by one, the tail of a long window is rounded away beside what is
+// there already: in float32 that was 6e-5 of the result for 32768 samples averaged over 4096.
+constexpr Index summed_together = 256;
+
+constexpr Index end_of_part(Index begin, Index n) { return n - begin < summed_together ? n : begin + summed_together; }
+
+template <class T>
+FASTDL_INLINE void add_part(Index begin, Vec<T> sum, T* to) {
+  store(to, begin == 0 ? sum : load(to) + sum);
+}
+
 // R averages at a time, so that each vector is loaded once for all of them where their terms are all the same.
 template <class T, int R>
 FASTDL_INLINE void average_rows(const Averages<T>& a, Index p, const T* in, Index stride, T* out, Index out_stride) {
-  Vec<T> sum[R];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};
   const T* taps = a.taps + p;
-  for (Index i = 0; i < a.n; ++i, taps += a.count) {
-    const Vec<T> value = load(in + i * stride);
+  for (Index begin = 0; begin < a.n; begin += summed_together) {
+    Vec<T> sum[R];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sum[r] = fma(value, broadcast(taps[r]), sum[r]);
+    for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};
+    for (Index i = begin, end = end_of_part(begin, a.n); i < end; ++i, taps += a.count) {
+      const Vec<T> value = load(in + i * stride);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) sum[r] = fma(value, broadcast(taps[r]), sum[r]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) add_part(begin, sum[r], out + (p + r) * out_stride);
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) store(out + (p + r) * out_stride, sum[r]);
 }
 
 // Of vectors `stride` numbers apart, to such `out_stride` apart.
@@ -35,18 +48,21 @@ void average(const Averages<T>& a, const T* in, Index stride, T* out, Index out_
     return;
   }
   for (Index p = 0; p < a.count; ++p) {
-    Vec<T> sum[4] = {};
     Index i = 0, from = a.start[p];
-    while (i < a.length) {
-      Index end = a.n - from < a.length - i ? i + a.n - from : a.length;
-      const T* at = in + (from - i) * stride;
-      for (; i + 4 <= end; i += 4)
+    for (Index begin = 0; begin < a.length; begin += summed_together) {
+      Vec<T> sum[4] = {};
+      for (const Index part = end_of_part(begin, a.length); i < part;) {
+        const Index first = i, end = a.n - from < part - i ? i + a.n - from : part;
+        const T* at = in + (from - i) * stride;
+        for (; i + 4 <= end; i += 4)
 #pragma GCC unroll 4
-        for (int r = 0; r < 4; ++r) sum[r] = fma(load(at + (i + r) * stride), broadcast(a.taps[i + r]), sum[r]);
-      for (; i < end; ++i) sum[0] = fma(load(at + i * stride), broadcast(a.taps[i]), sum[0]);
-      from = 0;
+          for (int r = 0; r < 4; ++r) sum[r] = fma(load(at + (i + r) * stride), broadcast(a.taps[i + r]), sum[r]);
+        for (; i < end; ++i) sum[0] = fma(load(at + i * stride), broadcast(a.taps[i]), sum[0]);
+        from += end - first;
+        if (from == a.n) from = 0;
+      }
+      add_part(begin, (sum[0] + sum[1]) + (sum[2] + sum[3]), out + p * out_stride);
     }
-    store(out + p * out_stride, (sum[0] + sum[1]) + (sum[2] + sum[3]));
   }
 }
 

@@ -189,19 +189,21 @@ FASTDL_INLINE void take_moduli(Index n, const T* column, T* moduli) {
 // have nothing else to do. R is how many averages there are.
 template <class T, int R>
 FASTDL_INLINE void moduli_and_averages(const Averages<T>& a, const T* column, T* moduli, T* out, Index out_stride) {
-  Vec<T> sum[R];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};  // `= {}` is `rep stos`, and registers only after it
   const T* taps = a.taps;
-  for (Index y = 0; y < a.n; ++y, taps += R) {
-    const Complex<T> z = load_element(column + y * width<T>);
-    const Vec<T> modulus = simd::sqrt(fma(z.re, z.re, z.im * z.im));
-    store(moduli + y * lanes<T>, modulus);
+  for (Index begin = 0; begin < a.n; begin += summed_together) {
+    Vec<T> sum[R];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sum[r] = fma(modulus, broadcast(taps[r]), sum[r]);
+    for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};  // `= {}` is `rep stos`, and registers only after it
+    for (Index y = begin, end = end_of_part(begin, a.n); y < end; ++y, taps += R) {
+      const Complex<T> z = load_element(column + y * width<T>);
+      const Vec<T> modulus = simd::sqrt(fma(z.re, z.re, z.im * z.im));
+      store(moduli + y * lanes<T>, modulus);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) sum[r] = fma(modulus, broadcast(taps[r]), sum[r]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) add_part(begin, sum[r], out + r * out_stride);
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) store(out + r * out_stride, sum[r]);
 }
 
 template <class T>

@@ -61,6 +61,7 @@ Averages<T> PlanTables<T>::averages_of(const fastdl_scattering_axis& axis) {
   std::vector<Index> start;
   if (4 * length >= 3 * n || n <= 64) {
     result.length = n;
+    taps.reserve(std::size_t(n) * std::size_t(axis.count));  // at once, and refused at once where it is too much
     for (Index i = 0; i < n; ++i)
       for (Index p = 0; p < axis.count; ++p) taps.push_back(T(axis.kernel[modulo(axis.first + p * axis.step - i, n)]));
   } else {
@@ -246,7 +247,9 @@ PlanTables<T>::PlanTables(const fastdl_scattering_tree& tree, Layout layout, fas
     group.member = keep(wavelets_, std::move(members));
     group.follower = keep(wavelets_, std::move(followers));
     group.channel = keep(indices_, std::vector<Index>(given.channel, given.channel + given.members));
-    group.channel_2 = keep(indices_, std::vector<Index>(given.channel_2, given.channel_2 + given.members));
+    std::vector<Index> channel_2(std::size_t(given.members));
+    if (given.followers > 0) channel_2.assign(given.channel_2, given.channel_2 + given.members);
+    group.channel_2 = keep(indices_, std::move(channel_2));
     groups_.push_back(large ? group : with_lanes(group, of_members, of_followers));
     if (large) give_back_memory();
   }

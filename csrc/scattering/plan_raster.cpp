@@ -110,7 +110,7 @@ RasterFold<T> PlanTables<T>::raster_fold_of(const Coefficients& filter, const Le
   first_run.push_back(std::int32_t(runs.size()));
   // A wavelet on the finest level is one of the first order, and follows others.
   for (const auto& [same_from, same_to, size, fold] : raster_folds_)
-    if (same_from == from.ny && same_to == to.ny && size == coef.size() &&
+    if (same_from == from.ny && same_to == to.ny && size == coef.size() && fold.step == step &&
         std::equal(coef.begin(), coef.end(), fold.coef) &&
         std::equal(first_run.begin(), first_run.end(), fold.first_run) &&
         std::equal(runs.begin(), runs.end(), fold.run) && std::equal(offset.begin(), offset.end(), fold.offset))
@@ -152,8 +152,10 @@ const Plan<T>& PlanTables<T>::plan_of_lanes() const {
   if (!plan_.large) return plan_;
   std::call_once(lanes_made_, [&] {
     auto& self = const_cast<PlanTables&>(*this);  // nothing that is there already changes
-    self.levels_of_lanes_ = levels_;
-    for (Level<T>& level : self.levels_of_lanes_) self.add_lanes(level);
+    // Only when all is there: memory may run out halfway, and the next call begins anew.
+    std::vector<Level<T>> levels = levels_;
+    std::vector<Group<T>> groups;
+    for (Level<T>& level : levels) self.add_lanes(level);
     for (const Group<T>& group : groups_) {
       const Level<T>& level = levels_[std::size_t(group.level)];
       std::vector<Coefficients> members, followers;
@@ -162,8 +164,10 @@ const Plan<T>& PlanTables<T>::plan_of_lanes() const {
       for (Index f = 0; f < group.followers; ++f)
         followers.push_back(coefficients_of(group.follower[f].raster, plan_.image, level,
                                             levels_[std::size_t(group.follower[f].level)]));
-      self.groups_of_lanes_.push_back(self.with_lanes(group, members, followers));
+      groups.push_back(self.with_lanes(group, members, followers));
     }
+    self.levels_of_lanes_ = std::move(levels);
+    self.groups_of_lanes_ = std::move(groups);
     self.plan_of_lanes_ = plan_;
     self.plan_of_lanes_.large = false;
     self.plan_of_lanes_.level = levels_of_lanes_.data();

@@ -248,15 +248,19 @@ FASTDL_INLINE void window_sums(const Windows<T>& w, const T* const (&from)[lanes
   constexpr int together = lanes<T> < 4 ? lanes<T> : 4;
 #pragma GCC unroll 1
   for (int first = 0; first < lanes<T>; first += together) {
-    Vec<T> sum[together] = {};
     const T* at[together];
-    for (int r = 0; r < together; ++r) at[r] = from[first + r];
-    for (Index i = 0; i < w.length; i += lanes<T>) {
-      const Vec<T> taps = load(w.taps + i);
+    for (int r = 0; r < together; ++r) at[r] = from[first + r], sums[first + r] = Vec<T>{};
+    constexpr Index part = summed_together * lanes<T>;  // in every lane: see averages.hpp
+    for (Index begin = 0; begin < w.length; begin += part) {
+      Vec<T> sum[together] = {};
+      const Index end = w.length - begin < part ? w.length : begin + part;
+      for (Index i = begin; i < end; i += lanes<T>) {
+        const Vec<T> taps = load(w.taps + i);
 #pragma GCC unroll 4
-      for (int r = 0; r < together; ++r) sum[r] = fma(load(at[r] + i), taps, sum[r]);
+        for (int r = 0; r < together; ++r) sum[r] = fma(load(at[r] + i), taps, sum[r]);
+      }
+      for (int r = 0; r < together; ++r) sums[first + r] = sums[first + r] + sum[r];
     }
-    for (int r = 0; r < together; ++r) sums[first + r] = sum[r];
   }
 }
 

@@ -41,15 +41,17 @@ void check_tree(const char* name, const fastdl_scattering_tree* tree, bool with_
   for (Index g = 0; g < tree->groups; ++g) {
     const fastdl_scattering_group& group = tree->group[g];
     expect(name, group.level >= 0 && group.level < tree->levels, "levels that there are", std::to_string(group.level));
-    expect(name, group.members > 0 && (group.psi || !with_filters) && group.channel && group.channel_2,
-           "groups with members", std::to_string(group.members));
-    expect(name, group.followers == 0 || (group.followers > 0 && (group.psi_2 || !with_filters) && group.level_2),
-           "followers", std::to_string(group.followers));
+    expect(name, group.members > 0, "groups with members", std::to_string(group.members));
+    expect(name, (group.psi || !with_filters) && group.channel, "spectra and channels of members", "NULL");
+    expect(name, group.followers >= 0, "at least 0 followers", std::to_string(group.followers));
+    expect(name, group.followers == 0 || ((group.psi_2 || !with_filters) && group.level_2 && group.channel_2),
+           "spectra, levels and channels of followers", "NULL");
     for (Index m = 0; m < group.members; ++m) {
       if (with_filters) expect(name, group.psi[m] != nullptr, "spectra", "NULL");
       expect(name, channel_fits(group.channel[m], 1), "channels that there are", std::to_string(group.channel[m]));
-      expect(name, group.followers == 0 || channel_fits(group.channel_2[m], group.followers), "channels that there are",
-             std::to_string(group.channel_2[m]));
+      if (group.followers > 0)
+        expect(name, channel_fits(group.channel_2[m], group.followers), "channels that there are",
+               std::to_string(group.channel_2[m]));
     }
     const fastdl_scattering_level& level = tree->level[group.level];
     for (Index f = 0; f < group.followers; ++f) {

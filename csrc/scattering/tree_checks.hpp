@@ -15,8 +15,8 @@ inline void expect(const char* name, bool valid, const char* wanted, const std::
 }
 
 inline void check_axis(const char* name, const fastdl_scattering_axis& axis) {
-  expect(name, axis.size > 0 && axis.size <= most_places, "sizes above 0", std::to_string(axis.size));
-  expect(name, axis.count > 0 && axis.count <= most_places, "counts above 0", std::to_string(axis.count));
+  expect(name, axis.size > 0 && axis.size <= most_places, "sizes from 1 to 2^30", std::to_string(axis.size));
+  expect(name, axis.count > 0, "at least one average", std::to_string(axis.count));
   expect(name, axis.kernel != nullptr, "kernels", "NULL");
   expect(name, axis.first >= -most_places && axis.first <= most_places && axis.step >= 0 && axis.step <= most_places,
          "places of averages", std::to_string(axis.first) + " and every " + std::to_string(axis.step));
@@ -40,6 +40,8 @@ inline void check_level(const char* name, const fastdl_scattering_level& level, 
          "sizes that divide those of level 0", sizes(level.down.size, level.across.size));
   expect(name, level.down.count == finest.down.count && level.across.count == finest.across.count,
          "as many averages as on level 0", sizes(level.down.count, level.across.count));
+  expect(name, finest.down.count <= finest.down.size && finest.across.count <= finest.across.size,
+         "no more averages than places on level 0", sizes(finest.down.count, finest.across.count));
 }
 
 }  // namespace fastdl::scattering

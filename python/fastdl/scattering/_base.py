@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastdl._arrays import kind, library_of
+from fastdl._arrays import kind
+from fastdl._dispatch import Operation
 from fastdl.scattering._checks import batch_of, choice, grad_of
 from fastdl.scattering._native import plan_of, unaveraged_of
 from fastdl.scattering._range import scaled, unscaled
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array
-    from fastdl._dispatch import Call, Operation
+    from fastdl._dispatch import Call
     from fastdl.scattering._tree import Tree
 
 OUT_TYPES = ("array", "list", "dict")
@@ -135,6 +136,9 @@ class Transform:
         """
         tree, where = self._current(), self._backward.name
         if isinstance(grad, dict):
+            lacking = [path for path in tree.channels if path not in grad]
+            if lacking:
+                raise ValueError(f"[{where}] expected grad with all paths, got none for {lacking[0]}")
             grad = [grad[path] for path in tree.channels]
         elif isinstance(grad, list) and grad and isinstance(grad[0], dict):
             grad = [part["coef"] for part in grad]
@@ -168,26 +172,22 @@ class Transform:
             raise TypeError(f"[{where}] expected grad to be a list or dict of paths, got {kind(grads)}")
         if len(grads) != len(tree.channels):
             raise ValueError(f"[{where}] expected grad of {len(tree.channels)} paths, got {len(grads)}")
-        call = self._forward.begin(x)
+        names = (f"grad[{number}]" for number in range(len(grads)))
+        call = Operation(where, "x", *names).begin(x, *grads)
         batch = batch_of(call, tree.shape)
-        for path, part in zip(tree.channels, grads, strict=True):
+        first, *parts = call.arrays
+        for path, part in zip(tree.channels, parts, strict=True):
             inside = self._level_of(path).inside
             wanted = (*batch, *(end - first for first, end in inside))
             if tuple(part.shape) != wanted:
                 raise ValueError(f"[{where}] expected grad of path {path} of shape {wanted}, got {tuple(part.shape)}")
         plan = unaveraged_of(tree, call)
         if plan is not None:
-            host = [
-                part if isinstance(part, np.ndarray) else library_of(part).view(where, "grad", part) for part in grads
-            ]
             scaled(call, len(tree.shape))  # of which gradients do not depend
-            out: Any = call.room(tuple(call.arrays[0].shape))
-            plan.backward(call.arrays[0], [np.asarray(part, call.dtype) for part in host], out)
+            out: Any = call.room(tuple(first.shape))
+            plan.backward(call.arrays[0], parts, out)
             return call.home(out)
-        first = call.readable(call.arrays[0])
-        if isinstance(first, np.ndarray):
-            grads = [np.asarray(part, first.dtype) for part in grads]
-        return call.sent_home(self._backward.reference(first, grads, tree))
+        return call.sent_home(self._backward.reference(call.readable(first), list(map(call.readable, parts)), tree))
 
     def _level_of(self, path: tuple[int, ...]) -> Any:
         tree = self._current()
