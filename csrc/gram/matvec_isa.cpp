@@ -202,7 +202,7 @@ void softmax_of(const Matrix<const T>& q, const Matrix<const T>& k, const Matrix
   const auto add = [&](Index row, Index row_end, Index column, Index width, T* block) {
     for (Index i = row; i < row_end; ++i) {
       T* scores = block + (i - row) * stream_part;
-      // A score of -inf in float32 may be a sum that left it on the way: such a row is not known, and taken again below.
+      // A score of -inf in float32 may be a sum that left it on the way: such a row is taken again below.
       const T lowest = -T(__builtin_inf());
       simd::Vec<T> low{};
       for (Index j = 0; j < width; j += step) {
