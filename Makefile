@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # A process a core; what measures time comes after, by itself.
 TOGETHER := -n auto --dist worksteal -m "not alone"
 
-.PHONY: help build bench rivals bench-rivals ecosystem docs wheel accuracy test test-cpp test-python test-math build-cuda test-cuda test-aarch64 test-avx512 \
+.PHONY: help build bench rivals bench-rivals instructions ecosystem docs wheel accuracy test test-cpp test-python test-math build-cuda test-cuda test-aarch64 test-avx512 \
   test-no-native test-freethreaded lint format asan tsan coverage fuzz fuzz-c test-large stress clean
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -80,7 +80,14 @@ accuracy: build ## measure the accuracy of every kernel and write docs/accuracy.
 	$(BIN)/python -m pip install -q --disable-pip-version-check mpmath
 	$(BIN)/python bench/accuracy.py
 
-bench-rivals: rivals bench ## the same with the rivals installed first
+instructions: build ## count instructions of the hot loops under valgrind; ARGS=--record
+	@command -v valgrind >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq valgrind >/dev/null; } || { \
+	  echo "instructions needs Debian's valgrind"; exit 1; }
+	$(BIN)/python bench/instructions.py $(ARGS)
+
+# The build folder is shared, so that the kernels are not compiled again.
+bench-rivals: ## the same beside all rivals, installed into an environment of their own: .venv-rivals
+	$(MAKE) VENV=.venv-rivals rivals bench
 
 # ---- tests ----
 test: test-cpp test-python ## everything that runs on this machine
@@ -229,4 +236,4 @@ format: build ## rewrite the sources as lint wants them
 	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs $(BIN)/clang-format -i
 
 clean: ## remove everything that was built, and the environment
-	rm -rf build dist $(VENV) .benchmarks .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build dist $(VENV) .venv-rivals .benchmarks .mypy_cache .ruff_cache .pytest_cache

@@ -100,37 +100,6 @@ def act(x, name, element, quotient):
 
 
 # ---- turns by any angle ----
-def turned(w, rotations: int, interpolation: str, lift: bool) -> np.ndarray:
-    """Filters in all their poses, by cosines and weights that are computed in the type of the filters."""
-    k, kind = w.shape[-1], w.dtype.type
-    middle = kind(k - 1) / 2
-    offsets = np.arange(k).astype(w.dtype) - middle
-    up, right = -offsets[:, None], offsets[None, :]
-    inside = np.hypot(up, right) <= kind(k) / 2
-    pi = np.arccos(kind(-1))
-    parts = []
-    for s in range(rotations):
-        c, d = np.cos(2 * pi * s / rotations), np.sin(2 * pi * s / rotations)
-        if 4 * s % rotations == 0:
-            c, d = np.round(c), np.round(d)
-        row, column = middle - (c * up - d * right), c * right + d * up + middle
-        weights = [weight(place[..., None] - np.arange(k), interpolation) for place in (row, column)]
-        values = w if lift else w[:, :, (np.arange(rotations) - s) % rotations]
-        moved = np.einsum("ija,ijb,...ab->...ij", *weights, values * inside, optimize=True)
-        parts.append(moved * inside)
-    return np.stack(parts, axis=1).reshape(w.shape[0] * rotations, -1, k, k)
-
-
-def weight(distance, interpolation: str):
-    """Linear interpolation, or Keys' cubic one."""
-    t = np.abs(distance)
-    if interpolation == "bilinear":
-        return np.maximum(0, 1 - t)
-    near = (1.5 * t - 2.5) * t * t + 1
-    far = ((-0.5 * t + 2.5) * t - 4) * t + 2
-    return np.where(t <= 1, near, np.where(t < 2, far, 0))
-
-
 def of_rotations(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
     """Filters turned by interpolation, and layers with them."""
     for rotations, interpolation in ((6, "bilinear"), (8, "bicubic")):
@@ -139,7 +108,7 @@ def of_rotations(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
             elements = () if lift else (rotations,)
             x = normal(rng, dtype, IMAGES, INPUTS, *elements, SIDE, SIDE)
             w = normal(rng, dtype, OUTPUTS, INPUTS, *elements, 5, 5)
-            make = partial(turned, lift=lift, **how)
+            make = partial(formulas.turned, lift=lift, **how)
             truth = make(wide(w))
             function = "se2_lift_conv2d" if lift else "se2_conv2d"
             if not lift:

@@ -31,72 +31,6 @@ probability of 1e-23 goes by an exponent of -50, of which an eps makes 50."""
 SHAPES = ((3, 17, 97), (24, 130, 97))
 
 
-# ---- rules that the test cases do not have, a sample at a time ----
-def followed(step: Callable, X, *state: Any) -> tuple:
-    """What a state comes to after all samples."""
-    for t, x in enumerate(X):
-        state = step(t, x, *state)
-    return state
-
-
-def bcm(X, W, theta, lr, tau):
-    def step(t, x, W, theta):
-        y = W @ x
-        return W + lr[t] * np.outer(y * (y - theta), x), theta + (y * y - theta) / tau
-
-    return followed(step, X, W, theta)
-
-
-def krotov(X, W, lr, p, delta, rank):
-    def step(t, x, W):
-        currents = (np.sign(W) * np.abs(W) ** (p - 1)) @ x
-        order = np.argsort(-currents, kind="stable")
-        shares = np.zeros_like(currents)
-        shares[order[0]], shares[order[rank - 1]] = 1, -delta
-        return (W + lr[t] * shares[:, None] * (x - currents[:, None] * W),)
-
-    return followed(step, X, W)[0]
-
-
-def soft_hebb(X, W, lr, temperature):
-    def step(t, x, W):
-        u = W @ x
-        y = np.exp((u - u.max()) / temperature)
-        return (W + lr[t] * (y / y.sum())[:, None] * (x - u[:, None] * W),)
-
-    return followed(step, X, W)[0]
-
-
-def foldiak(X, W, lateral, threshold, lr, *, lateral_lr, threshold_lr, activity, steepness, steps):
-    def step(t, x, W, V, theta):
-        u, drive = np.zeros_like(theta), W @ x - theta
-        for _ in range(steps):
-            u = u + (1 / (1 + np.exp(-steepness * (drive + V @ u))) - u) / 10
-        y = (u > 0.5).astype(u.dtype)
-        V = np.minimum(0, V - lateral_lr * (np.outer(y, y) - activity**2))
-        np.fill_diagonal(V, 0)
-        return W + lr[t] * y[:, None] * (x - W), V, theta + threshold_lr * (y - activity)
-
-    return followed(step, X, W, lateral, threshold)
-
-
-def ccipca(X, V, amnesic):
-    def step(t, x, V):
-        V, n, u = V.copy(), t + 1, x
-        share = (1 + (amnesic if n > 1 + amnesic else 0)) / V.dtype.type(n)
-        for i in range(min(len(V), n)):
-            if i == t or not V[i].any():
-                # Nothing is left of a sample that is taken whole, not even roundings.
-                V[i], u = u, np.zeros_like(u)
-                continue
-            V[i] = (1 - share) * V[i] + share * u * (u @ unit_rows(V[i : i + 1])[0])
-            axis = unit_rows(V[i : i + 1])[0]
-            u = u - (u @ axis) * axis
-        return (V,)
-
-    return followed(step, X, V)[0]
-
-
 def centred(X):
     """Samples less the mean of all up to them, and the mean of all."""
     means = np.cumsum(X, axis=0) / np.arange(1, len(X) + 1)[:, None]
@@ -125,12 +59,12 @@ def of_rules(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
             yield weights(f"{name}, batch", call, learnt(rule, W, X, lr, "batch"))
         theta = np.abs(normal(rng, dtype, k))
         steps = wide(lr)
-        truth = bcm(wide(X), wide(W), wide(theta), steps / 4, 100)
+        truth = hebbian_formulas.bcm(wide(W), wide(X), steps / 4, 100, wide(theta))
         yield weights("bcm", partial(hebbian.bcm, W, X, lr / 4, theta=theta, tau=100), truth)
         for p in (2.0, 3.0):
-            truth = krotov(wide(X), wide(W), steps, p, wide(np.float64(0.4)), 2)
+            truth = hebbian_formulas.krotov(wide(W), wide(X), steps, p, 0.4, 2)
             yield weights(f"krotov, p={p:g}", partial(hebbian.krotov, W, X, lr, p=p, delta=0.4), truth)
-        truth = soft_hebb(wide(X), wide(W), steps, 0.5)
+        truth = hebbian_formulas.soft_hebb(wide(W), wide(X), steps, 0.5)
         yield weights("soft_hebb", partial(hebbian.soft_hebb, W, X, lr, temperature=0.5), truth)
         yield from of_inhibition(rng, dtype, k, d, n)
 
@@ -144,7 +78,7 @@ def of_inhibition(rng: np.random.Generator, dtype: str, k: int, d: int, n: int) 
     theta = np.full(k, 0.125, dtype)
     options = {"lateral_lr": 0.125, "threshold_lr": 0.03125, "activity": 0.125, "steepness": 8.0, "steps": 50}
     lr = np.full(n, 0.03125, dtype)
-    truth = foldiak(wide(X), *(wide(array) for array in (W, V, theta)), wide(lr), **options)
+    truth = hebbian_formulas.foldiak(*(wide(array) for array in (W, X, V, theta, lr)), **options)
     yield weights("foldiak", partial(hebbian.foldiak, W, X, V, theta, lr, **options), truth)
 
 
@@ -153,14 +87,14 @@ def of_components(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
     n, d, k = 97, 30, 4
     X = (rng.standard_normal((n, d)) / np.sqrt(np.arange(1, d + 1))).astype(dtype)
     V = np.zeros((k, d), dtype)
-    yield weights("ccipca", partial(hebbian.ccipca, V, X, amnesic=2.0), ccipca(wide(X), wide(V), 2))
+    yield weights("ccipca", partial(hebbian.ccipca, V, X, amnesic=2.0), hebbian_formulas.ccipca(wide(V), wide(X)))
     start = unit_rows(np.random.default_rng(0).standard_normal((k, d))).astype(dtype)
     offset = (X + 3).astype(dtype)
     middle, mean = centred(wide(offset))
     rate = np.full(n, 0.02, dtype)
     for rule in ("sanger", "subspace", "oja", "ccipca"):
         if rule == "ccipca":
-            components = ccipca(middle, wide(V), 2)
+            components = hebbian_formulas.ccipca(wide(V), middle)
         else:
             components = getattr(hebbian_formulas, rule)(W=wide(start), X=middle, lr=wide(rate)[0])
 
@@ -183,21 +117,6 @@ def of_components(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
     yield Case("HebbianPCA.inverse_transform", lambda: given().inverse_transform(places), back, sizes)
 
 
-def couplings(P, zero_diagonal: bool = True):
-    W = P.T @ P / P.shape[1]
-    return W * ~np.eye(len(W), dtype=bool) if zero_diagonal else W
-
-
-def crosstalk(P):
-    G = P @ P.T / P.shape[1]
-    return (G * ~np.eye(len(G), dtype=bool)) @ P
-
-
-def energy(W, s, b):
-    """Of which sizes have all signs +: with abs of all arguments it is minus that."""
-    return -np.sum((s @ W.T) * s, axis=1) / 2 + s @ b
-
-
 def of_memories(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
     """Hopfield networks, of patterns and of any numbers, and what is made of them."""
     P, s = spins(rng, (40, 130), dtype), spins(rng, (9, 130), dtype)
@@ -206,13 +125,15 @@ def of_memories(rng: np.random.Generator, dtype: str) -> Iterator[Case]:
         label = f"hopfield_weights, {'zero diagonal' if keeps else 'diagonal'}"
         for patterns in (P, numbers):
             function = partial(hebbian.hopfield_weights, zero_diagonal=keeps)
-            yield summed(label, function, partial(couplings, zero_diagonal=keeps), patterns)
+            yield summed(label, function, partial(hebbian_formulas.hopfield_weights, zero_diagonal=keeps), patterns)
     for patterns in (P, numbers):
-        yield summed("crosstalk", hebbian.crosstalk, crosstalk, patterns)
+        yield summed("crosstalk", hebbian.crosstalk, hebbian_formulas.crosstalk, patterns)
     W, b = hebbian.hopfield_weights(numbers), normal(rng, dtype, 130)
     broad = [wide(array) for array in (W, s, b)]
     sizes = np.abs(broad[0]).sum() / 2 + np.abs(broad[2]).sum()
-    yield Case("hopfield_energy", partial(hebbian.hopfield_energy, W, s, b), energy(*broad), sizes)
+    yield Case(
+        "hopfield_energy", partial(hebbian.hopfield_energy, W, s, b), hebbian_formulas.hopfield_energy(*broad), sizes
+    )
     # Far from where a field is 0, rounding changes no sign: 9 states near patterns of a network that is not full.
     few = hebbian.hopfield_weights(P[:7])
     near = P[np.arange(9) % 7] * np.where(rng.random((9, 130)) < 0.1, -1, 1).astype(dtype)

@@ -1,10 +1,10 @@
-"""Convolutions and their gradients against torch in both layouts, and signals against scipy.signal."""
+"""Convolutions, their gradients and pooling against torch in both layouts, signals and graphs against SciPy."""
 
 from __future__ import annotations
 
 import machine
-from cases import conv_bench
-from contest import group_of
+from cases import conv_bench, conv_bench_others
+from contest import group_of, over_threads
 from measure import Group
 
 
@@ -23,8 +23,18 @@ def groups(full: bool, isa: str) -> list[Group]:
         for point in (all_points if full else points)
     ]
     if full:
-        wanted += [(case, "float32", "") for case in (*conv_bench.LAYERS, *conv_bench.SIGNALS)]
-    made = (group_of(case, dtype, isa, axis) for case, dtype, axis in wanted)
+        wanted += [(case, "float32", "") for case in conv_bench.LAYERS]
+        further = (
+            *conv_bench.SMALL,
+            *conv_bench_others.SMALL,
+            *conv_bench.SIGNALS,
+            *conv_bench.AXES,
+            *conv_bench_others.OTHERS,
+        )
+        wanted += [(case, dtype, "") for dtype in dtypes for case in further]
+    made = [group_of(case, dtype, isa, axis) for case, dtype, axis in wanted]
+    if full:
+        made += over_threads(conv_bench.resnet("conv2d", 8, (64, 64, 56, 3, 1)), isa)
     # Some of the layers are goals.
     return list({group.label: group for group in made}.values())
 

@@ -92,7 +92,7 @@ def _prepare(n: int, m: int | None, d: int, dtype: str) -> Prepared:
         if not np.all(error <= bound):
             raise Disagreement(f"engine and NumPy differ by {np.max(error / bound):.3g} times the error bound")
 
-    return Prepared(calls, check)
+    return Prepared(calls, check, (X, Y))
 
 
 def _group(
@@ -108,6 +108,7 @@ def _group(
         flops=float(n * (n + 1) * d) if m is None else 2.0 * n * m * d,
         contenders=(OURS, NUMPY),
         prepare=lambda: _prepare(n, m, d, dtype),
+        alone={name: lambda name=name: _prepare(n, m, d, dtype).calls[name] for name in (OURS, NUMPY)},
         series=series,
         symmetric=m is None,
         isa=isa,

@@ -8,7 +8,7 @@ import fastdl
 import machine
 import rivals
 from cases import gram_bench
-from contest import group_of
+from contest import group_of, over_threads
 from measure import Group
 
 
@@ -25,6 +25,7 @@ def groups(full: bool, isa: str) -> list[Group]:
     there = {name for name in dir(fastdl.gram) if not name.startswith("_")}
     dtypes = ("float32", "float64") if full else ("float32",)
     further = [
+        *gram_bench.SMALL,
         *gram_bench.LINEAR,
         *(gram_bench.kernel(name, *shape) for name in gram_bench.PAIRWISE for shape in gram_bench.SHAPES),
         *gram_bench.OTHERS,
@@ -41,7 +42,8 @@ def groups(full: bool, isa: str) -> list[Group]:
     wanted += [(case, dtype, "") for dtype in dtypes for case in (longest, *(further if full else ()))]
     if full:
         wanted.append((gram_bench.LARGEST, dtypes[0], ""))
-    return [group_of(case, dtype, isa, axis) for case, dtype, axis in wanted if case.name in there]
+    made = [group_of(case, dtype, isa, axis) for case, dtype, axis in wanted if case.name in there]
+    return [*made, *over_threads(gram_bench.kernel("rbf", 2048, None, 128), isa)] if full else made
 
 
 def test_gram(group, contender, replay):

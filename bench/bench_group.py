@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import machine
-from cases import group_bench
-from contest import group_of
+from cases import group_bench, group_bench_others
+from cases.bench_case import BenchCase
+from contest import group_of, over_threads
 from measure import Group
 
 
@@ -18,10 +19,14 @@ def passes() -> list[tuple[str, dict[str, str]]]:
     return [(machine.active_level(), {})]
 
 
+def _without_e2cnn(case: BenchCase) -> BenchCase:
+    """Leave it out of quick runs, for it takes long to be made ready, and of float64, for its basis is in single."""
+    return replace(case, rivals=group_bench.LAYOUTS) if case.name == "conv2d" else case
+
+
 def groups(full: bool, isa: str) -> list[Group]:
     """All cases of the family, those most asked for first."""
-    # Without e2cnn where it takes no part: it needs its time to be made ready, and has a basis of single precision.
-    goals = [replace(case, rivals=group_bench.LAYOUTS) for case in group_bench.GOALS]
+    goals = [_without_e2cnn(case) for case in group_bench.GOALS]
     wanted = [(case, "float32", "") for case in (group_bench.GOALS if full else goals)]
     wanted += [(case, "float64", "") for case in goals if full]
     wanted += [
@@ -31,7 +36,12 @@ def groups(full: bool, isa: str) -> list[Group]:
     ]
     if full:
         wanted += [(case, "float32", "") for case in (*group_bench.SWEEP, *group_bench.OTHERS)]
-    made = (group_of(case, dtype, isa, axis) for case, dtype, axis in wanted)
+        wanted += [(_without_e2cnn(case), "float64", "") for case in group_bench.OTHERS]
+        further = (*group_bench.SMALL, *group_bench_others.SMALL, *group_bench_others.OTHERS)
+        wanted += [(case, dtype, "") for dtype in ("float32", "float64") for case in further]
+    made = [group_of(case, dtype, isa, axis) for case, dtype, axis in wanted]
+    if full:
+        made += over_threads(group_bench.layer("conv2d", "p4", 16, 32, 32, rivals=group_bench.LAYOUTS), isa)
     return list({group.label: group for group in made}.values())
 
 

@@ -1,10 +1,10 @@
-"""Hebbian rules against the loop in NumPy and in torch, recall against NumPy."""
+"""Hebbian rules against the loop in NumPy and in torch, memories against their formulas, numbers against SciPy."""
 
 from __future__ import annotations
 
 import machine
 from cases import hebbian_bench
-from contest import group_of
+from contest import group_of, over_threads
 from measure import Group
 
 
@@ -16,21 +16,17 @@ def passes() -> list[tuple[str, dict[str, str]]]:
 def groups(full: bool, isa: str) -> list[Group]:
     """All cases of the family, those most asked for first."""
     dtypes = ("float32", "float64") if full else ("float32",)
-    # Recall is of whole numbers: in the wider type of a check it would take minutes to say the same.
-    wanted = [
-        (case, dtype, "")
-        for dtype in dtypes
-        for case in hebbian_bench.GOALS
-        if dtype == "float32" or case.name != "hopfield_recall"
-    ]
+    wanted = [(case, dtype, "") for dtype in dtypes for case in hebbian_bench.GOALS]
     wanted += [
         (make(point), "float32", axis)
         for axis, make, points, all_points in hebbian_bench.SERIES
         for point in (all_points if full else points)
     ]
     if full:
-        wanted += [(case, "float32", "") for case in hebbian_bench.OTHERS]
-    made = (group_of(case, dtype, isa, axis) for case, dtype, axis in wanted)
+        wanted += [(case, dtype, "") for dtype in dtypes for case in (*hebbian_bench.SMALL, *hebbian_bench.OTHERS)]
+    made = [group_of(case, dtype, isa, axis) for case, dtype, axis in wanted]
+    if full:
+        made += over_threads(hebbian_bench.learn("sanger", 64, 784, 2000), isa)
     return list({group.label: group for group in made}.values())
 
 

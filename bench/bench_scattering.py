@@ -1,10 +1,10 @@
-"""Scattering transforms against kymatio's torch and NumPy frontends."""
+"""Scattering transforms and their gradients against kymatio's torch and NumPy frontends, or the formula in NumPy."""
 
 from __future__ import annotations
 
 import machine
 from cases import scattering_bench
-from contest import group_of
+from contest import group_of, over_threads
 from measure import Group
 
 
@@ -28,7 +28,12 @@ def groups(full: bool, isa: str) -> list[Group]:
         for axis, make, points, all_points in scattering_bench.SERIES
         for point in (all_points if full else points)
     ]
-    made = (group_of(case, dtype, isa, axis) for case, dtype, axis in wanted)
+    if full:
+        others = (*scattering_bench.SMALL, *scattering_bench.OTHERS)
+        wanted += [(case, dtype, "") for dtype in dtypes for case in others]
+    made = [group_of(case, dtype, isa, axis) for case, dtype, axis in wanted]
+    if full:
+        made += over_threads(scattering_bench.case("Scattering2D", (128, 3), (32, 32), J=2), isa)
     return list({group.label: group for group in made}.values())
 
 

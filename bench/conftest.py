@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
 import machine
 import measure
+import memory
 
 
 def pytest_addoption(parser):
@@ -16,6 +18,7 @@ def pytest_addoption(parser):
     options.addoption("--full", action="store_true", help="all sizes, more rounds")
     options.addoption("--case", default="", help="only groups whose label contains this, or one of a|b|c")
     options.addoption("--deadline", type=float, help="begin no group after this time (as time.time())")
+    options.addoption("--memory", action="store_true", help="also the peak memory of the first call, as with --full")
     options.addoption("--record", action="store_true", help="print a line of JSON for each timing, for run.py")
 
 
@@ -52,8 +55,17 @@ def pace():
     return {}
 
 
+@pytest.fixture(scope="session")
+def servers():
+    """Those that measure memory, by the file whose groups they know."""
+    started: dict[Path, memory.Server] = {}
+    yield started
+    for server in started.values():
+        server.close()
+
+
 @pytest.fixture
-def replay(request, races, pace, benchmark):
+def replay(request, races, pace, servers, benchmark):
     """Run the race of a group at its first contender, then replay one contender's part of it."""
     config = request.config
     full, recording = config.getoption("full"), config.getoption("record")
@@ -63,6 +75,14 @@ def replay(request, races, pace, benchmark):
             # On a line of its own, whatever pytest has written on the line before.
             print(f"\n@{kind} {json.dumps(content)}", flush=True)
 
+    def grown(group: measure.Group) -> dict[str, int | None]:
+        # Points of a series are many, and in time as in memory more of the same.
+        if group.series or not (full or config.getoption("memory")):
+            return {}
+        if request.path not in servers:
+            servers[request.path] = memory.Server(request.path, full)
+        return {name: servers[request.path].growth(group.label, name) for name in group.alone}
+
     def run(group: measure.Group) -> object:
         deadline, begin = config.getoption("deadline"), time.time()
         # A family's cases are of a length, more or less: one like the last has to end in time.
@@ -70,7 +90,8 @@ def replay(request, races, pace, benchmark):
             tell("skipped", label=group.label)
             return pytest.skip.Exception("no time left; --full measures everything")
         try:
-            found = measure.measure(group, seconds=2.0 if full else 0.2)
+            race = measure.measure(group, seconds=2.0 if full else 0.2)
+            found = race, grown(group)
             pace["last"] = time.time() - begin
             return found
         except Exception as error:
@@ -83,11 +104,12 @@ def replay(request, races, pace, benchmark):
         if group.label not in races:
             races.clear()
             races[group.label] = run(group)
-        race = races[group.label]
-        if isinstance(race, BaseException):
+        found = races[group.label]
+        if isinstance(found, BaseException):
             benchmark.skipped = True
-            raise race
-        durations, batch = race[contender]
+            raise found
+        race, memory_of = found
+        durations, batch = race.rounds[contender]
         measure.clock.replay(benchmark, durations)
         stats = benchmark.stats.stats
         timing = {
@@ -97,7 +119,9 @@ def replay(request, races, pace, benchmark):
             "rounds": stats.rounds,
             "batch": batch,
         }
-        described = {**group.describe(), "blas": machine.blas()["architecture"]}
+        if memory_of.get(contender) is not None:
+            timing["memory"] = memory_of[contender]
+        described = {**group.describe(), "bytes": race.bytes, "blas": machine.blas()["architecture"]}
         tell("timing", group=described, of=len(group.contenders), contender=contender, timing=timing)
 
     return replay_one

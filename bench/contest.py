@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import fastdl
+import foreign
 import machine
 import rivals
 import rivals_cuda
@@ -67,6 +69,14 @@ def check_against(case: BenchCase, inputs: dict[str, Any]):
     return check
 
 
+def _inputs(case: BenchCase, dtype: str) -> dict[str, Any]:
+    return case.make(np.random.default_rng(SEED), np.dtype(dtype))
+
+
+def _alone(case: BenchCase, dtype: str, maker: rivals.Maker) -> rivals.Call:
+    return maker(**_inputs(case, dtype))
+
+
 def ours(case: BenchCase, inputs: dict[str, Any]):
     return case.caller(inputs)
 
@@ -81,34 +91,39 @@ def _reference(case: BenchCase, inputs: dict[str, Any]):
     return reference
 
 
-def group_of(case: BenchCase, dtype: str, isa: str, series: str = "") -> Group:
-    """All contenders of a case: ourselves, the reference and a loop where they can keep up, and the rivals."""
-    makers = rivals.installed(case.function)
+def group_of(case: BenchCase, dtype: str, isa: str, series: str = "", threads: int = 0) -> Group:
+    """All contenders of a case: ourselves, the reference and a loop where they can keep up, and the rivals.
+
+    They have all processors unless a number of `threads` is named.
+    """
+    theirs = rivals.installed(case.function)
     if case.rivals:
-        makers = {name: maker for name, maker in makers.items() if name in case.rivals}
+        theirs = {name: maker for name, maker in theirs.items() if name in case.rivals}
+    makers: dict[str, rivals.Maker] = {OURS: lambda **inputs: ours(case, inputs)}
+    if case.reference and case.terms <= (LARGEST_PRODUCT if case.function in PRODUCTS else LARGEST_REFERENCE):
+        makers[REFERENCE] = lambda **inputs: _reference(case, inputs)
     if case.terms <= LARGEST_LOOP and case.function in rivals.PYTHON_LOOPS:
-        makers = {PYTHON: rivals.PYTHON_LOOPS[case.function], **makers}
-    makers.update(rivals_cuda.installed(case, makers.get("torch")))
-    with_reference = case.reference and case.terms <= (
-        LARGEST_PRODUCT if case.function in PRODUCTS else LARGEST_REFERENCE
-    )
+        makers[PYTHON] = rivals.PYTHON_LOOPS[case.function]
+    makers.update(theirs)
+    # The memory of this process says nothing of another interpreter's, nor of a device's.
+    alone = {
+        name: partial(_alone, case, dtype, maker) for name, maker in makers.items() if name not in foreign.INTERPRETERS
+    }
+    makers.update(rivals_cuda.installed(case, theirs.get("torch")))
 
     def prepare() -> Prepared:
-        inputs = case.make(np.random.default_rng(SEED), np.dtype(dtype))
-        calls = {OURS: ours(case, inputs)}
-        if with_reference:
-            calls[REFERENCE] = _reference(case, inputs)
-        calls.update({name: maker(**inputs) for name, maker in makers.items()})
-        return Prepared(calls, check_against(case, inputs))
+        inputs = _inputs(case, dtype)
+        calls = {name: maker(**inputs) for name, maker in makers.items()}
+        return Prepared(calls, check_against(case, inputs), inputs)
 
     return Group(
         family=case.family,
         function=case.function,
         size=case.size,
         dtype=dtype,
-        threads=machine.available_cores(),
+        threads=threads or machine.available_cores(),
         flops=case.flops,
-        contenders=(OURS, *((REFERENCE,) if with_reference else ()), *makers),
+        contenders=tuple(makers),
         prepare=prepare,
         series=series,
         symmetric=case.symmetric,
@@ -116,4 +131,13 @@ def group_of(case: BenchCase, dtype: str, isa: str, series: str = "") -> Group:
         entries=case.entries,
         terms=case.terms,
         rounds=case.rounds or FEWEST_ROUNDS,
+        alone=alone,
     )
+
+
+def over_threads(case: BenchCase, isa: str) -> list[Group]:
+    """One case in float32 with one thread and more, up to all processors there are: a series by itself."""
+    cores = machine.available_cores()
+    # Of many processors not every number.
+    counts = [n for n in range(1, cores + 1) if n <= 8 or n == cores or n.bit_count() == 1]
+    return [group_of(case, "float32", isa, "threads", threads=n) for n in counts]

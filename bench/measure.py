@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,12 @@ class Prepared:
     """A group made ready: one call without arguments a contender, and a check that raises `Disagreement`.
 
     A contender that is timed elsewhere (`foreign.py`) has a method `timed(batch)` for that, and one to `close` it.
+    `inputs` holds the arrays that all of them read.
     """
 
     calls: dict[str, Callable[[], Any]]
     check: Callable[[str, Any], None]
+    inputs: Any = ()
 
     def close(self) -> None:
         """End what the contenders have started."""
@@ -58,7 +60,8 @@ class Group:
     `size` holds what the plots go by. `series` names the plot a group belongs to, "" for none. `contenders` are known
     before `prepare` makes the inputs, so that tests can be listed without the memory being used. `flops` are those of
     matrix products, `entries` those of a Gram matrix, `terms` what is summed up in them; 0 where there are none. With
-    one round, for calls of minutes, the check is the only warm-up.
+    one round, for calls of minutes, the check is the only warm-up. `alone` makes the call of one contender on inputs of
+    its own, for those whose memory can be measured (`memory.py`).
     """
 
     family: str
@@ -75,6 +78,7 @@ class Group:
     entries: float = 0.0
     terms: float = 0.0
     rounds: int = FEWEST_ROUNDS
+    alone: dict[str, Callable[[], Callable[[], Any]]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -87,6 +91,14 @@ class Group:
         """What a record says of the group, besides the timings."""
         names = ("family", "function", "size", "dtype", "threads", "flops", "entries", "series", "symmetric", "isa")
         return {"label": self.label, **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True)
+class Race:
+    """What was found of a group: by contender the seconds a call of each round and the calls in a round; and bytes."""
+
+    rounds: dict[str, tuple[list, int]]
+    bytes: int
 
 
 def selected(module: Any, full: bool, isa: str, case: str) -> list[Group]:
@@ -208,16 +220,44 @@ def as_numpy(result: Any) -> np.ndarray:
     return result.get() if hasattr(result, "get") else np.asarray(result)  # an array of CuPy, and all others
 
 
-def measure(group: Group, seconds: float) -> dict[str, tuple[list, int]]:
+def _arrays(value: Any) -> Iterator[Any]:
+    """All arrays in what holds them; the numbers of a sparse matrix and where they stand."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple | list):
+        for part in value:
+            yield from _arrays(part)
+    elif hasattr(value, "indptr"):
+        yield from (value.data, value.indices, value.indptr)
+    elif hasattr(value, "nbytes"):
+        yield value
+
+
+def bytes_of(*values: Any) -> int:
+    """Bytes of all arrays, each once: one that is given twice, or is both an input and the result, is read once."""
+    found = {}
+    for array in _arrays(values):
+        place = array.ctypes.data if isinstance(array, np.ndarray) else id(array)
+        found[place, array.nbytes] = array.nbytes
+    return sum(found.values())
+
+
+def measure(group: Group, seconds: float) -> Race:
     """Check that all contenders of a group agree, then time them."""
     with same_threads(group.threads):
         prepared = group.prepare()
         try:
             if tuple(prepared.calls) != group.contenders:
                 raise RuntimeError(f"{group.label}: announced {group.contenders}, prepared {tuple(prepared.calls)}")
-            for name, call in prepared.calls.items():
-                prepared.check(name, as_numpy(call()))
-            return interleave(prepared.calls, seconds, group.threads > 1, group.rounds)
+            # Once more: a library that was loaded for its call is held to the number of threads only now.
+            with same_threads(group.threads):
+                size = 0
+                for name, call in prepared.calls.items():
+                    result = call()
+                    # Of the first, who is always ourselves: others may compute in another type.
+                    size = size or bytes_of(prepared.inputs, result)
+                    prepared.check(name, as_numpy(result))
+                return Race(interleave(prepared.calls, seconds, group.threads > 1, group.rounds), size)
         finally:
             prepared.close()
 

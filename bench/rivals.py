@@ -15,9 +15,18 @@ import numpy as np
 
 import fastdl
 import foreign
+import loops_conv
+import loops_gram
+import loops_group
+import loops_hebbian
+import loops_scattering
+import rivals_conv
 import rivals_e2cnn
 import rivals_fft
+import rivals_group
+import rivals_hebbian
 import rivals_kymatio
+import rivals_scattering
 import rivals_torch
 
 Call = Callable[[], Any]
@@ -62,60 +71,6 @@ def numpy_diag(X: np.ndarray, kernel: str) -> Call:
     return lambda: (gamma * np.einsum("ij,ij->i", X, X) + X.dtype.type(1)) ** 3
 
 
-def numpy_learn(rule: str, W: np.ndarray, X: np.ndarray, lr: float, mode: str = "sequential") -> Call:
-    """Loop over the samples by the formula as it stands, in place; a single unit of Oja's as the vector it is."""
-    step = W.dtype.type(lr)
-    masks = {"sanger": np.tril, "subspace": lambda S: S}
-
-    def batch() -> np.ndarray:
-        Y = X @ W.T
-        if rule == "oja":
-            return W + step * (Y.T @ X - np.einsum("ti,ti->i", Y, Y)[:, None] * W)
-        return W + step * (Y.T @ X - masks[rule](Y.T @ Y) @ W)
-
-    def vector() -> np.ndarray:
-        w = W[0].copy()
-        for x in X:
-            y = w @ x
-            w += step * y * (x - y * w)
-        return w[None]
-
-    def loop() -> np.ndarray:
-        w = W.copy()
-        for x in X:
-            y = w @ x
-            if rule == "oja":
-                w += step * (np.outer(y, x) - (y * y)[:, None] * w)
-            else:
-                w += step * (np.outer(y, x) - masks[rule](np.outer(y, y)) @ w)
-        return w
-
-    return batch if mode == "batch" else vector if rule == "oja" and len(W) == 1 else loop
-
-
-def numpy_projected(W: np.ndarray, X: np.ndarray, lr: float, mode: str = "sequential") -> Call:
-    """Write the subspace rule with a product of a vector less than its formula has: W += lr y (x - yᵀ W)ᵀ."""
-    if mode == "batch":
-        return numpy_learn("subspace", W, X, lr, mode)
-    step = W.dtype.type(lr)
-
-    def loop() -> np.ndarray:
-        w = W.copy()
-        for x in X:
-            y = w @ x
-            w += step * np.outer(y, x - y @ w)
-        return w
-
-    return loop
-
-
-def numpy_recall(**inputs: Any) -> Call:
-    """All states go through the units together: the formula of the cases."""
-    from cases import hebbian_formulas
-
-    return partial(hebbian_formulas.hopfield_recall, **inputs)
-
-
 def numpy_group_convolve(f: np.ndarray, h: np.ndarray, group: Any) -> Call:
     """Multiply with the matrix h(w⁻¹u), which is gathered in every call."""
     from cases import group_formulas
@@ -137,6 +92,10 @@ def sklearn_pairwise(name: str, X: np.ndarray, Y: np.ndarray | None = None, **pa
     _sklearn()
     function = getattr(pairwise, name)
     return lambda: function(X, Y, **parameters)
+
+
+def sklearn_gram(X: np.ndarray, Y: np.ndarray | None = None, kernel: str = "rbf", **parameters: Any) -> Call:
+    return sklearn_pairwise("pairwise_kernels", X, Y, metric=kernel, **parameters)
 
 
 def sklearn_matern(X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0, nu: float = 1.5) -> Call:
@@ -187,32 +146,15 @@ def keops_matvec(X: np.ndarray, v: np.ndarray) -> Call:
 KEOPS_FLAGS = "-march=native -ffast-math"
 
 
-# ---- Python ----
-def python_linear(X: np.ndarray, Y: np.ndarray | None = None) -> Call:
-    """Loop over lists of floats: what the formula costs without any library."""
-    rows = X.tolist()
-    others = rows if Y is None else Y.tolist()
-
-    def linear() -> list[list[float]]:
-        result = []
-        for x in rows:
-            values = []
-            for y in others:
-                total = 0.0
-                for a, b in zip(x, y, strict=True):
-                    total += a * b
-                values.append(total)
-            result.append(values)
-        return result
-
-    return linear
-
-
 # ---- the table ----
 def _rival(name: str, maker: Maker) -> tuple[str, str, Maker]:
     # The first word is the library, what follows the way it is called.
     library = name.split()[0]
     return name, "pykeops" if library == "keops" else library, maker
+
+
+def _rivals(makers: dict[str, Maker]) -> tuple[tuple[str, str, Maker], ...]:
+    return tuple(_rival(name, maker) for name, maker in makers.items())
 
 
 def _torch(name: str) -> tuple[str, str, Maker]:
@@ -231,6 +173,10 @@ def _torch_layouts(name: str) -> tuple[tuple[str, str, Maker], ...]:
 
 def _formula(name: str) -> tuple[str, str, Maker]:
     return _rival("numpy", partial(numpy_formula, name))
+
+
+def _hebbian_formula(name: str) -> tuple[str, str, Maker]:
+    return _rival("numpy", partial(rivals_hebbian.numpy_formula, name))
 
 
 # By function of fastdl: name in the tables, module that must be there, maker.
@@ -255,6 +201,7 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
     "gram.matvec_vjp": (_torch("matvec_vjp"),),
     "gram.softmax_matvec": (_torch("softmax_matvec"),),
     "gram.diag": (_rival("numpy", numpy_diag),),
+    "gram.gram": (_torch("gram"), _rival("sklearn", sklearn_gram)),
     "gram.distance": (_torch("distance"),),
     "gram.invariant": (_torch("invariant"),),
     "gram.center": (_formula("center"), _torch("center")),
@@ -264,27 +211,79 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
     "gram.empirical_ntk": (_rival("numpy", numpy_empirical_ntk), _torch("empirical_ntk")),
     **{
         f"hebbian.{name}": (
-            _rival("numpy", partial(numpy_learn, name)),
-            *((_rival("numpy projected", numpy_projected),) if name == "subspace" else ()),
-            _rival("torch", partial(rivals_torch.learn, name)),
+            _rival("numpy", partial(rivals_hebbian.numpy_learn, name)),
+            *((_rival("numpy projected", rivals_hebbian.numpy_projected),) if name == "subspace" else ()),
+            _rival("torch", partial(rivals_hebbian.torch_learn, name)),
         )
         for name in ("oja", "sanger", "subspace")
     },
-    "hebbian.hopfield_recall": (_rival("numpy", numpy_recall),),
+    **{
+        f"hebbian.{name}": tuple(
+            _rival(library, getattr(rivals_hebbian, f"{library}_{name}")) for library in ("numpy", "torch")
+        )
+        for name in ("hebb", "bcm", "krotov", "soft_hebb")
+    },
+    **{
+        f"hebbian.{name}": (_hebbian_formula(name), _rival("torch", getattr(rivals_hebbian, f"torch_{name}")))
+        for name in ("hopfield_weights", "hopfield_energy", "crosstalk", "dense_hopfield_energy", "modern_hopfield")
+    },
+    **{f"hebbian.{name}": (_hebbian_formula(name),) for name in ("foldiak", "hopfield_recall", "dense_hopfield")},
+    **{
+        f"hebbian.{name}": (_rival("scipy", getattr(rivals_hebbian, f"scipy_{name}")),)
+        for name in ("flip_probability", "capacity")
+    },
+    "hebbian.ccipca": (_rival("numpy", rivals_hebbian.numpy_ccipca),),
+    "hebbian.HebbianPCA": (_rival("numpy", rivals_hebbian.numpy_fit),),
+    "hebbian.HebbianPCA_partial_fit": (_rival("numpy", rivals_hebbian.numpy_partial_fit),),
+    "hebbian.HebbianPCA_fit_transform": (_rival("numpy", rivals_hebbian.numpy_fit_transform),),
+    **{
+        f"hebbian.HebbianPCA_{name}": (
+            _hebbian_formula(f"HebbianPCA_{name}"),
+            _rival("sklearn", partial(rivals_hebbian.sklearn_pca, name)),
+        )
+        for name in ("transform", "inverse_transform")
+    },
     **{
         f"scattering.{name}": tuple(
-            (f"kymatio {library}", "kymatio", partial(rivals_kymatio.transform, library, name))
+            _rival(f"kymatio {library}", partial(rivals_kymatio.transform, library, name))
             for library in ("torch", "numpy")
         )
         for name in ("Scattering1D", "Scattering2D", "HarmonicScattering3D")
+    },
+    **{
+        f"scattering.{name}_vjp": (_rival("kymatio torch", partial(rivals_kymatio.gradient, name)),)
+        for name in ("Scattering1D", "Scattering2D", "HarmonicScattering3D")
+    },
+    "scattering.HarmonicScattering3D_moments": tuple(
+        _rival(f"kymatio {library}", partial(rivals_kymatio.volume_moments, library)) for library in ("torch", "numpy")
+    ),
+    "scattering.HarmonicScattering3D_moments_vjp": (_rival("kymatio torch", rivals_kymatio.volume_moments_gradient),),
+    **{
+        f"scattering.{name}_{method}": (_rival("numpy", partial(rivals_scattering.numpy_moments, name)),)
+        for name in ("Scattering1D", "Scattering2D")
+        for method in ("moments", "moments_vjp")
+    },
+    **{
+        f"scattering.RotoTranslationScattering2D{method}": (
+            _rival("numpy", partial(rivals_scattering.numpy_roto, "moments" in method)),
+        )
+        for method in ("", "_vjp", "_moments", "_moments_vjp")
+    },
+    **{
+        f"scattering.{name}": (
+            _rival("numpy", partial(rivals_scattering.numpy_wavelets, name)),
+            _rival("torch", getattr(rivals_scattering, f"torch_{name}")),
+        )
+        for name in ("wavelet_transform2d", "inverse_wavelet_transform2d")
     },
     **{
         f"fft.{name}": (_rival("scipy", rivals_fft.scipy_complex), _rival("torch", rivals_fft.torch_complex))
         for name in ("batched", "single", "images", "volumes")
     },
     "fft.real": (_rival("scipy", rivals_fft.scipy_real), _rival("torch", rivals_fft.torch_real)),
-    "scattering.Scattering2D_vjp": (("kymatio torch", "kymatio", rivals_kymatio.gradient),),
     **{f"conv.{name}": _torch_layouts(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
+    **{f"conv.{name}": _rivals(makers) for name, makers in rivals_conv.MAKERS.items()},
+    **{f"group.{name}": _rivals(makers) for name, makers in rivals_group.MAKERS.items()},
     **{
         f"group.{lift}{name}": _torch_layouts(f"group_{name}")
         for lift in ("", "lift_")
@@ -306,7 +305,14 @@ RIVALS: dict[str, tuple[tuple[str, str, Maker], ...]] = {
 # By function: who lives in another interpreter.
 FOREIGN: dict[str, tuple[str, ...]] = {f"gram.{name}": ("neural-tangents",) for name in ("nngp", "ntk", "cntk")}
 
-PYTHON_LOOPS: dict[str, Maker] = {"gram.linear": python_linear}
+# By function: the same as a loop over lists.
+PYTHON_LOOPS: dict[str, Maker] = {
+    **loops_gram.LOOPS,
+    **loops_conv.LOOPS,
+    **loops_group.LOOPS,
+    **loops_hebbian.LOOPS,
+    **loops_scattering.LOOPS,
+}
 
 
 def installed(function: str) -> dict[str, Maker]:

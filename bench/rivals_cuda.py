@@ -71,8 +71,11 @@ def on_device(case: BenchCase, device: Device, backend: str) -> Maker:
     """Our function on arrays of the device, by its kernels or by the reference."""
 
     def make(**inputs: Any) -> Callable[[], Any]:
+        # Tables of a group stay where they are; places of maxima were computed with the numbers, and lie with them.
         there = {
-            name: device.upload(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+            name: device.upload(value)
+            if isinstance(value, np.ndarray) and (value.dtype.kind == "f" or name == "indices")
+            else value
             for name, value in inputs.items()
         }
         call = case.caller(there)
@@ -88,8 +91,10 @@ def on_device(case: BenchCase, device: Device, backend: str) -> Maker:
 
 def installed(case: BenchCase, of_torch: Maker | None) -> dict[str, Maker]:
     """Who takes part on a GPU; nobody where there is none."""
-    ours, theirs = cupy_device() or torch_device(), torch_device()
     makers: dict[str, Maker] = {}
+    if not case.on_devices:
+        return makers
+    ours, theirs = cupy_device() or torch_device(), torch_device()
     if ours is not None and fastdl.show_config("dicts")["cuda"]:
         makers[OURS_ON_CUDA] = on_device(case, ours, "cuda")
     invited = not case.rivals or "cupy" in case.rivals

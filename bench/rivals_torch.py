@@ -173,6 +173,10 @@ def ntk(X, Y=None, depth=1, w_std=1.0, b_std=0.0) -> Call:
     return _relu_layers(X, Y, depth, w_std, b_std, True)
 
 
+def gram(X, Y=None, kernel="rbf", **parameters) -> Call:
+    return globals()[kernel](X, Y, **parameters)
+
+
 def matvec(X, v) -> Call:
     """Form K a block of rows at a time."""
     import torch
@@ -281,7 +285,7 @@ def empirical_ntk(J1) -> Call:
     return linear(J1)
 
 
-# ---- convolutions: in the layout named, inputs laid out so beforehand, the result left as it is ----
+# ---- convolutions over any number of axes: inputs in the layout named beforehand, the result left as it is ----
 def _laid_out(layout: str, *arrays: np.ndarray) -> list[Any]:
     import torch
 
@@ -289,10 +293,11 @@ def _laid_out(layout: str, *arrays: np.ndarray) -> list[Any]:
 
 
 def conv2d(layout: str, x, w, stride, padding, groups) -> Call:
-    from torch.nn.functional import conv2d
+    from torch.nn import functional
 
     maps, filters = _laid_out(layout, x, w)
-    return lambda: conv2d(maps, filters, None, stride, padding, 1, groups)
+    function = getattr(functional, f"conv{x.ndim - 2}d")
+    return lambda: function(maps, filters, None, stride, padding, 1, groups)
 
 
 def _conv2d_backward(wanted: int, maps, filters, grad, stride, padding, groups) -> Call:
@@ -300,7 +305,8 @@ def _conv2d_backward(wanted: int, maps, filters, grad, stride, padding, groups) 
     import torch
 
     mask = [index == wanted for index in range(3)]
-    options = ([stride, stride], [padding, padding], [1, 1], False, [0, 0], groups, mask)
+    axes = maps.ndim - 2
+    options = (axes * [stride], axes * [padding], axes * [1], False, axes * [0], groups, mask)
     return lambda: torch.ops.aten.convolution_backward(grad, maps, filters, None, *options)[wanted]
 
 
@@ -400,37 +406,3 @@ def group_signature(x, templates, permutations, thresholds, nonlinearity) -> Cal
         return torch.stack(columns, 1)
 
     return signature
-
-
-# ---- Hebbian rules: the loop over samples, and all of them together ----
-def _decay(rule: str, S: Any) -> Any:
-    return S if rule == "subspace" else S.tril()
-
-
-def learn(rule: str, W, X, lr, mode="sequential") -> Call:
-    import torch
-
-    weights, samples = _tensors(W, X)
-
-    def batch() -> Any:
-        Y = samples @ weights.T
-        change = Y.T @ samples
-        if rule == "oja":
-            change.sub_((Y * Y).sum(0)[:, None] * weights)
-        else:
-            change.sub_(_decay(rule, Y.T @ Y) @ weights)
-        return change.mul_(lr).add_(weights)
-
-    def loop() -> Any:
-        w = weights.clone()
-        for x in samples:
-            y = w @ x
-            if rule == "oja":
-                w.mul_(1 - lr * (y * y)[:, None]).addr_(y, x, alpha=lr)
-            elif rule == "subspace":
-                w.addr_(y, x - y @ w, alpha=lr)
-            else:
-                w.add_(torch.outer(y, x).sub_(torch.outer(y, y).tril_() @ w), alpha=lr)
-        return w
-
-    return batch if mode == "batch" else loop

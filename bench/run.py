@@ -1,6 +1,7 @@
-"""Run the benchmarks: ``python -m fastdl bench [family ...] [--quick | --full] [--output FOLDER]``.
+"""Run the benchmarks: ``python -m fastdl bench [family ...] [--quick | --full] [--rivals] [--html FILE]``.
 
-Measures in processes of pytest, prints the table, and writes a record (JSON), a report (Markdown) and plots (PNG).
+Measures in processes of pytest, prints the table, and writes a record (JSON), a report (Markdown), plots (PNG) and, if
+asked, a page (HTML). With ``--compare A.json B.json`` nothing is measured.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ HERE = Path(__file__).resolve().parent
 # The cases are the tests'.
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+import compare  # noqa: E402
 import foreign  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
+import page  # noqa: E402
 import report  # noqa: E402
 
 FAMILIES = ("gram", "engine", "conv", "group", "hebbian", "scattering", "fft")
@@ -30,6 +33,9 @@ FAMILIES = ("gram", "engine", "conv", "group", "hebbian", "scattering", "fft")
 QUICK_LIMIT = 160.0
 
 INTERRUPTED = 130  # as shells have it
+
+# Rivals have an environment of their own, so that a user's and a developer's stay as they are.
+RIVALS = HERE.parent / ".venv-rivals"
 
 
 class Progress:
@@ -91,6 +97,8 @@ def command(file: str, options: argparse.Namespace, deadline: float | None) -> l
     result += ["-c", str(HERE / "pytest.ini"), "--rootdir", str(HERE), "--tb=short", str(HERE / file)]
     if options.full:
         result.append("--full")
+    if options.memory:
+        result.append("--memory")
     return result if deadline is None else [*result, "--deadline", str(deadline)]
 
 
@@ -172,15 +180,26 @@ def expected_seconds(groups: list[measure.Group], peaks: dict) -> float:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m fastdl bench", description="Measure fastdl against its reference and the installed rivals."
+        prog="python -m fastdl bench",
+        description="Measure fastdl against its reference and the installed rivals.",
+        allow_abbrev=False,
     )
     parser.add_argument("families", nargs="*", metavar="family", help=f"{', '.join(FAMILIES)}; all if none is named")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="within three minutes; the default")
     length.add_argument("--full", action="store_true", help="all sizes, more rounds")
+    parser.add_argument("--memory", action="store_true", help="also the peak memory of every case, as with --full")
     parser.add_argument("--case", default="", metavar="TEXT", help="only cases whose label has TEXT, or one of A|B")
     parser.add_argument("--output", type=Path, default=HERE / "results", metavar="FOLDER", help="bench/results if none")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with everything in it")
+    parser.add_argument("--rivals", action="store_true", help="run beside the rivals that `make bench-rivals` installs")
+    parser.add_argument(
+        "--compare", nargs=2, type=Path, metavar="RECORD", help="measure nothing; compare our times in two records"
+    )
     options = parser.parse_args(arguments)
+    lacking = [path for path in options.compare or () if not path.is_file()]
+    if lacking:
+        parser.error(f"expected records, got {', '.join(map(str, lacking))}")
     unknown = [family for family in options.families if family not in FAMILIES]
     if unknown:
         parser.error(f"expected families of {', '.join(FAMILIES)}, got {', '.join(unknown)}")
@@ -188,9 +207,24 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def run_beside_rivals(arguments: list[str]) -> int:
+    """Become the same run in the environment of the rivals; return only if there is none."""
+    python = RIVALS / "bin" / "python"
+    if not python.is_file():
+        print(f"There is no {RIVALS.name} with the rivals: `make bench-rivals` makes it and runs.", file=sys.stderr)
+        return 2
+    rest = [argument for argument in arguments if argument != "--rivals"]
+    sys.stdout.flush()
+    os.execv(python, [str(python), str(HERE / "run.py"), *rest])
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, write; return the exit status."""
     options = parse(arguments)
+    if options.compare:
+        return compare.main(options.compare)
+    if options.rivals and Path(sys.prefix).resolve() != RIVALS.resolve():
+        return run_beside_rivals(sys.argv[1:] if arguments is None else arguments)
     begin = time.time()
     record, path, status = None, None, 0
     try:
@@ -227,6 +261,9 @@ def main(arguments: list[str] | None = None) -> int:
     if record["timings"]:
         print(report.text(record))
         report.write(record, options.output)
+        if options.html:
+            options.html.parent.mkdir(parents=True, exist_ok=True)
+            page.write(record, options.html)
     else:
         print("nothing was measured", file=sys.stderr)
     print(f"record: {os.path.relpath(path)}", file=sys.stderr)

@@ -33,6 +33,7 @@ class BenchCase:
 
     family: ClassVar[str]
     reference: ClassVar[bool] = True  # whether the family has one
+    on_devices: ClassVar[bool] = True  # whether it can be called with arrays of a GPU
     formulas: ClassVar[ModuleType]
 
     @property

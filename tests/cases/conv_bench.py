@@ -33,10 +33,10 @@ class ConvCase(BenchCase):
         first = some(count, 0.0)
         others = some(channels, budget / self.terms * count / len(first))
         both = np.ix_(first, others)
-        if self.name == "conv2d_input":
+        if self.name.endswith("_input"):
             size = (len(first), len(others), *inputs["input_size"][2:])
             subset = {"input_size": size, "w": inputs["w"][:, others], "grad": inputs["grad"][first]}
-        elif self.name == "conv2d_weight":
+        elif self.name.endswith("_weight"):
             size = (len(first), len(others), *inputs["weight_size"][2:])
             subset = {"x": inputs["x"][:, others], "weight_size": size, "grad": inputs["grad"][:, first]}
         elif inputs["groups"] == 1:
@@ -65,17 +65,21 @@ class SignalCase(BenchCase):
 
 
 def conv(name: str, n: int, layer: tuple[int, ...], *, of: str = "", padding: int | None = None, depthwise=False):
-    """Take a convolution, or a gradient of it, of n images by a layer (see conv_layers); `of` names the network."""
+    """Take a convolution, or a gradient of it, of n images by a layer (see conv_layers); `of` names the network.
+
+    Signals and volumes are images of one side and of three.
+    """
     channels, filters, side, k, stride = layer
     padding = k // 2 if padding is None else padding
     groups = channels if depthwise else 1
+    axes = int(name[4])
     out = (side + 2 * padding - k) // stride + 1
-    x, w, y = (n, channels, side, side), (filters, channels // groups, k, k), (n, filters, out, out)
+    x, w, y = (n, channels) + axes * (side,), (filters, channels // groups) + axes * (k,), (n, filters) + axes * (out,)
 
     def arrays(rng, dtype):
-        if name == "conv2d_input":
+        if name.endswith("_input"):
             return {"input_size": x, "w": normal(rng, w, dtype), "grad": normal(rng, y, dtype)}
-        if name == "conv2d_weight":
+        if name.endswith("_weight"):
             return {"x": normal(rng, x, dtype), "weight_size": w, "grad": normal(rng, y, dtype)}
         return {"x": normal(rng, x, dtype), "w": normal(rng, w, dtype)}
 
@@ -83,7 +87,7 @@ def conv(name: str, n: int, layer: tuple[int, ...], *, of: str = "", padding: in
     size |= {"n": n, "channels": channels} if depthwise else {"n": n, "channels": channels, "filters": filters}
     size |= {"side": side, "k": k} if stride == 1 else {"side": side, "k": k, "stride": stride}
     terms = float(math.prod(y) * math.prod(w[1:]))
-    result = {"conv2d_input": x, "conv2d_weight": w}.get(name, y)
+    result = x if name.endswith("_input") else w if name.endswith("_weight") else y
     parameters = {"stride": stride, "padding": padding, "groups": groups}
     return ConvCase(name, size, arrays, parameters, 2 * terms, terms=terms, result=result)
 
@@ -122,9 +126,16 @@ GOALS = (
     signal("convolve", (1024, 1024), (64, 64)),
 )
 
-# Time against the side of the image, odd sides among them: name of the axis, how to make a case, points, all points.
+# Time against the side of the image, the channels and the batch, odd ones among them: name of the axis, how to make a
+# case, points, all points.
 SIDES = (7, 8, 13, 14, 15, 27, 28, 29, 31, 32, 33, 55, 56, 57, 63, 64, 65, 97, 111, 112)
-SERIES = (("side", lambda side: conv("conv2d", 1, (64, 64, side, 3, 1)), (7, 13, 28, 57, 112), SIDES),)
+CHANNELS = (3, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 192, 256)
+IMAGES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33, 64)
+SERIES = (
+    ("side", lambda side: conv("conv2d", 1, (64, 64, side, 3, 1)), (7, 13, 28, 57, 112), SIDES),
+    ("channels", lambda channels: conv("conv2d", 8, (channels, channels, 28, 3, 1)), (16, 129), CHANNELS),
+    ("n", lambda n: conv("conv2d", n, (64, 64, 28, 3, 1)), (1, 4, 16), IMAGES),
+)
 
 BATCHES = (1, 8, 32)
 LAYERS = tuple(
@@ -147,4 +158,34 @@ SIGNALS = (
     signal("convolve", (96, 96, 96), (9, 9, 9)),
     signal("correlate", (1_000_000,), (1_000,)),
     signal("correlate", (1024, 1024), (64, 64)),
+)
+
+# So small that a loop in Python takes part.
+SMALL = (
+    *(
+        conv(f"conv{axes}{gradient}", 1, layer)
+        for axes, layer in (
+            ("1d", (8, 8, 100, 5, 1)),
+            ("2d", (4, 4, 16, 3, 1)),
+            ("3d", (3, 3, 7, 3, 1)),
+        )
+        for gradient in ("", "_input", "_weight")
+    ),
+    *(signal(name, (255,), (31,)) for name in ("convolve", "correlate")),
+    *(signal(name, (31, 33), (5, 5)) for name in ("convolve", "correlate")),
+)
+
+# Signals and volumes as speech and video have them, and sizes that fit nothing: batch, and layer.
+SPEECH = (
+    (16, (64, 64, 1024, 3, 1)),
+    (4, (127, 65, 2001, 7, 1)),
+    (8, (1, 64, 16_000, 10, 5)),
+    (1, (256, 256, 8192, 3, 1)),
+)
+VIDEO = ((2, (16, 16, 16, 3, 1)), (1, (17, 33, 31, 3, 1)), (1, (32, 32, 33, 3, 2)), (2, (64, 64, 28, 3, 1)))
+AXES = tuple(
+    conv(f"conv{axes}d{gradient}", n, layer)
+    for axes, layers in ((1, SPEECH), (3, VIDEO))
+    for n, layer in layers
+    for gradient in ("", "_input", "_weight")
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,12 @@ def kernel(name: str, n: int, m: int | None, d: int, **parameters: Any) -> GramC
         m is None,
         rows_of="X",
     )
+
+
+def gram(n: int, m: int | None, d: int, name: str, **parameters: Any) -> GramCase:
+    """Take K by the name of its kernel."""
+    case = kernel(name, n, m, d, **parameters)
+    return replace(case, name="gram", size={**case.size, "kernel": name}, parameters={"kernel": name, **parameters})
 
 
 def matvec(n: int, d: int, rivals: tuple[str, ...] = (), rounds: int = 0) -> GramCase:
@@ -196,6 +202,29 @@ GOALS = (
 # A call that does next to nothing.
 SMALLEST = kernel("linear", 8, None, 8)
 
+# Of every function: what a loop in Python can keep up with.
+SMALL = (
+    *(kernel(name, 13, 11, 7) for name in ("linear", "polynomial", "sigmoid", "rbf", "laplacian", "cosine")),
+    *(kernel(name, 13, 11, 7) for name in ("additive_chi2", "chi2", "geometric", "arc_cosine")),
+    kernel("matern", 13, 11, 7, nu=1.5),
+    kernel("sinc", 13, 11, 3, omega=1.0),
+    *(kernel(name, 13, 11, 7, depth=2, w_std=1.5, b_std=0.1) for name in ("nngp", "ntk")),
+    gram(13, 11, 7, "rbf"),
+    cntk(2, 2, 4, depth=2),
+    matvec(13, 16),
+    matvec_vjp(13, 11, 7),
+    gram_vjp(13, 11, 7),
+    softmax_matvec(13, 11, 7),
+    on_grams("hsic", 13, unbiased=True),
+    on_grams("cka", 13),
+    on_grams("center", 13),
+    feature_gram(2, 3, 5, center=True),
+    empirical_ntk(5, 31),
+    invariant(7, 5, 6),
+    distance(13, 11, 7),
+    diag(31, 7, "polynomial"),
+)
+
 # Once is enough, and all that there is time for.
 LARGEST = matvec(200000, 16, rivals=("keops",), rounds=1)
 
@@ -215,6 +244,9 @@ SHAPES = (
     (4099, 67, 100),
 )
 PAIRWISE = ("rbf", "polynomial", "sigmoid", "cosine", "laplacian", "chi2", "additive_chi2")
+
+# The same for kernels that are looked at less often.
+MORE_SHAPES = ((1021, 997, 17), (1025, 511, 129))
 
 OTHERS = (
     kernel("matern", 2001, None, 16, nu=1.5),
@@ -239,6 +271,28 @@ OTHERS = (
     gram_vjp(2001, 1503, 16),
     distance(1501, 1003, 16),
     diag(100_001, 16, "polynomial"),
+    gram(2048, None, 64, "rbf"),
+    gram(1501, 1003, 17, "laplacian"),
+    gram(1021, 997, 129, "polynomial"),
+    *(kernel("geometric", *shape, alpha=0.9) for shape in MORE_SHAPES),
+    *(kernel("arc_cosine", *shape, order=1) for shape in MORE_SHAPES),
+    *(kernel(name, *shape, depth=3, w_std=1.5, b_std=0.1) for name in ("nngp", "ntk") for shape in MORE_SHAPES),
+    kernel("sinc", 1025, 511, 2, omega=1.0),
+    kernel("sinc", 301, 4099, 7, omega=2.0),
+    cntk(5, 3, 13, depth=2),
+    softmax_matvec(1023, 2049, 33),
+    softmax_matvec(64, 8191, 128),
+    on_grams("hsic", 511, unbiased=False),
+    on_grams("cka", 511),
+    on_grams("center", 4095),
+    feature_gram(3, 127, 13, center=False),
+    empirical_ntk(1001, 2003),
+    invariant(65, 1001, 7),
+    matvec(1501, 129, rivals=("torch",)),  # for which KeOps would compile for minutes
+    matvec_vjp(511, 1025, 65),
+    gram_vjp(511, 1025, 65),
+    distance(2047, 511, 129),
+    diag(10_001, 129, "polynomial"),
 )
 
 # Time against size, symmetric, the everyday call: name of the axis, how to make a case, points, and all points. Powers
@@ -251,4 +305,12 @@ SERIES = (
     ("d", lambda d: kernel("rbf", 1024, None, d), (4, 64, 1024), FEATURES),
     ("n", lambda n: kernel("laplacian", n, None, 128), (64, 512), LENGTHS[:-1]),
     ("n", lambda n: kernel("ntk", n, None, 128, depth=2), (), LENGTHS),
+    ("d", lambda d: kernel("laplacian", 512, None, d), (), FEATURES[:-2]),
+    ("d", lambda d: kernel("ntk", 512, None, d, depth=2), (), FEATURES),
+    ("n", lambda n: kernel("chi2", n, None, 64), (), LENGTHS[:-1]),
+    ("n", lambda n: matvec(n, 16), (), LENGTHS[2:]),
+    ("n", lambda n: gram_vjp(n, n, 16), (), LENGTHS[2:-1]),
+    ("n", lambda n: softmax_matvec(n, n, 64), (), LENGTHS[2:]),
+    ("n", lambda n: on_grams("center", n), (), LENGTHS[2:]),
+    ("n", lambda n: cntk(n, 3, 8, depth=2), (), (1, 2, 4, 7, 8, 9, 16, 32)),
 )

@@ -217,6 +217,10 @@ KERNELS = {
 }  # fmt: skip
 
 
+def gram(X, Y=None, kernel="rbf", **parameters):
+    return KERNELS[kernel](X, Y, **parameters)
+
+
 def matvec(X, v, Y=None, kernel="rbf", **parameters):
     Y = _other(X, Y)
     result = np.empty((X.shape[0], *v.shape[1:]), np.result_type(X, v))
@@ -443,6 +447,10 @@ BOUNDS = {name: globals()[f"{name}_bound"] for name in KERNELS}
 
 def _kernel_bound(kernel, eps, X, Y, parameters):
     return BOUNDS[kernel](eps, X, _other(X, Y), **parameters)
+
+
+def gram_bound(eps, X, Y=None, kernel="rbf", **parameters):
+    return _kernel_bound(kernel, eps, X, Y, parameters)
 
 
 def matvec_bound(eps, X, v, Y=None, kernel="rbf", **parameters):

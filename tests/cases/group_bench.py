@@ -146,12 +146,14 @@ PASSES = ("conv2d", "conv2d_input", "conv2d_weight")
 # The rows the project's goals are stated for.
 GOALS = tuple(layer(name, group, 16, 32, 32) for group in ("p4", "p4m") for name in PASSES)
 
-# Time against channels and against the side: name of the axis, how to make a case, points, all points.
+# Time against channels, the side and the batch: name of the axis, how to make a case, points, all points.
 CHANNELS = (4, 8, 12, 16, 24, 32, 48, 64)
 SIDES = (8, 9, 12, 15, 16, 17, 24, 28, 32, 33, 48, 64)
+IMAGES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33, 64)
 SERIES = (
     ("channels", lambda channels: layer("conv2d", "p4", 16, channels, 16, rivals=LAYOUTS), (4, 16, 64), CHANNELS),
     ("side", lambda side: layer("conv2d", "p4", 16, 16, side, rivals=LAYOUTS), (8, 64), SIDES),
+    ("n", lambda n: layer("conv2d", "p4", n, 16, 16, rivals=LAYOUTS), (1, 17), IMAGES),
 )
 
 # All passes of both groups from few channels to many and from small images to large: no point may fall behind.
@@ -195,4 +197,13 @@ OTHERS = (
     finite("S5", 120, lambda: Group.symmetric(5), 1024, True),
     finite("D32", 64, lambda: Group.dihedral(32), 1024, True),
     finite("D4", 8, lambda: Group.dihedral(4), 10_000, True),
+)
+
+# So small that a loop in Python takes part.
+SMALL = (
+    *(layer(name, "p4", 1, 2, 8, rivals=LAYOUTS) for name in PASSES),
+    *(layer(f"lift_{name}", "p4m", 1, 2, 9, filters=4) for name in PASSES),
+    signature(8, 5, 16),
+    finite("S4", 24, lambda: Group.symmetric(4), 33),
+    finite("D12", 24, lambda: Group.dihedral(12), 33, True),
 )
