@@ -106,7 +106,8 @@ def _turned_adjoint(g, turn):
 
 
 def _over_angles(matrix, z):
-    return np.einsum("ab,...bij->...aij", matrix, z)
+    # As a matrix product, which NumPy has a library for.
+    return (matrix @ z.reshape(*z.shape[:-2], -1)).reshape(z.shape)
 
 
 def _pairs(bank, j1):
