@@ -128,7 +128,8 @@ class GridTransform {
   void ask_for_share(const T* row, Index step, Index steps, const Ask& ask) const {
     if (!rows_follow_) return;
     const Index n = 2 * rows_ * columns_;
-    for (Index i = n * step / steps, end = n * (step + 1) / steps; i < end; i += 64 / Index(sizeof(T))) ask(row + n + i);
+    for (Index i = n * step / steps, end = n * (step + 1) / steps; i < end; i += 64 / Index(sizeof(T)))
+      ask(row + n + i);
   }
 
   void columns(const T* in, Index group, bool inverse, T* grid, T* line) const {
