@@ -51,8 +51,8 @@ void transform_rows(const T* in, T* out, Index batch, Index n, bool inverse, T f
   for_rows<T>(batch, n, simd::lanes<T>, (n + plan.scratch) * width<T>, [&](Index first, Index count, T* column) {
     if (in_registers && count == simd::lanes<T>) {
       for (Index i = 0; i < 2 * n; i += simd::lanes<T>) {
-        ask_ahead(in + 2 * n * first, 2 * n, i / 2, simd::prefetch_to_l2);
-        ask_ahead(out + 2 * n * first, 2 * n, i / 2, simd::prefetch_to_write);
+        ask_ahead<false>(in + 2 * n * first, 2 * n, i / 2);
+        ask_ahead<true>(out + 2 * n * first, 2 * n, i / 2);
       }
       return in_registers(in + 2 * n * first, out + 2 * n * first, parts, factor);
     }
