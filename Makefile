@@ -85,9 +85,16 @@ instructions: build ## count instructions of the hot loops under valgrind; ARGS=
 	  echo "instructions needs Debian's valgrind"; exit 1; }
 	$(BIN)/python bench/instructions.py $(ARGS)
 
-# The build folder is shared, so that the kernels are not compiled again.
-bench-rivals: ## the same beside all rivals, installed into an environment of their own: .venv-rivals
-	$(MAKE) VENV=.venv-rivals rivals bench
+# On top of $(VENV): what is there is seen from it, and nothing is compiled again.
+.venv-rivals/.on-top: | $(VENV)/.installed
+	$(PYTHON) -m venv .venv-rivals
+	below=$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])"); \
+	  echo "import site; site.addsitedir('$$below')" > "$$(.venv-rivals/bin/python -c "import site; print(site.getsitepackages()[0])")/below.pth"
+	touch $@
+
+bench-rivals: build .venv-rivals/.on-top ## the same beside all rivals, installed into an environment of their own: .venv-rivals
+	$(MAKE) VENV=.venv-rivals rivals
+	.venv-rivals/bin/python -m fastdl bench $(ARGS)
 
 # ---- tests ----
 test: test-cpp test-python ## everything that runs on this machine
