@@ -1,14 +1,18 @@
 // Rules of learning with all samples seeing the same weights, compiled once per instruction-set level: products of few
-// rows with many samples, a part of which is in L2 or L3 for both of theirs.
+// rows with many samples.
 //
-//   for some thousand samples                                     phases of one parallel loop
-//     activities y of all, 32 samples a task
-//     for each piece of columns, a task: total += (lr y)' x
-//     meanwhile, a task: squares += (lr y)' y
-//   for each piece of columns, a task: total -= M(squares) w
+// Up to 8 parts of the samples are tasks, each with sums of its own:
+//   for 64 samples, which stay in L2
+//     activities y of 32 at a time: their columns are turned, a piece at a time, into L1
+//     total += (lr y)' x, with x as it lies, and squares += (lr y)' y
+// and then pieces of columns: the parts are added in their order, less M(squares) w.
 //
-// (Zen 3, AVX2, sanger, 64 units of 784 features, one thread: 74 of 103 GF/s; 6 ms where the engine, which packs the
-// samples twice, took 7.)
+// Where sums of several parts would be too large, there are some thousand samples at a time instead, in phases: the
+// activities of 32 of them are a task, and then every piece of columns.
+//
+// (Emerald Rapids, AVX-512, sanger, 64 units of 784 features, 2000 samples, one thread: 135 of 180 GF/s. Both products
+// go at 165 to 185; turning takes 11%, adding up parts 4%. With samples from L3 for both products it is as much, but
+// 5% less on two threads.)
 #include "core/interrupt.hpp"
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
@@ -20,36 +24,31 @@ namespace {
 template <class T>
 struct Together {
   Together(const Rule& rule_, const Matrix<const T>& w_, const Matrix<const T>& x_, Steps<T> lr_)
-      : rule(rule_), w(w_), x(x_), lr(lr_), units(w_.rows), features(w_.cols), stride(round_up(units, step<T>)) {
-    pieces = round_up(divide_up(features, piece_width<T>), 8);
-    total = scratch.array<T>(units, round_up(features, 2 * step<T>));
-    squares = scratch.array<T>(units, stride);
+      : rule(rule_), w(w_), x(x_), lr(lr_), units(w_.rows), features(w_.cols), padded(round_up(units, step<T>)) {
+    whole = x.col_stride == 1 ? features / step<T> * step<T> : 0;
+    pieces = divide_up(whole, pitch) + divide_up(features - whole, pitch);
+    // By the sizes alone, as the order of sums follows from it.
+    const Index size = at_least_1(pieces * units * pitch * Index(sizeof(T)));
+    const Index fit = at_most(most_parts, (Index{32} << 20) / size);
+    length = round_up(divide_up(x.rows, at_least_1(fit)), together);
+    if (length < shortest_part) length = shortest_part;
+    parts = fit < 2 ? 1 : at_least_1(divide_up(x.rows, at_least_1(length)));
+    total = scratch.array<T>(parts * pieces, units, pitch);
+    squares = scratch.array<T>(parts * units, padded);
+    for (Index i = 0; i < parts * units * padded; ++i) squares[i] = 0;
+    weights = scratch.array<T>(pieces, units, pitch);
+    for (Index p = 0; p < pieces; ++p)
+      for (Index i = 0; i < units; ++i) pack_piece(w, i, piece_of(p), weights + (p * units + i) * pitch);
   }
 
   void compute() {
-    const Index length = round_up(features, step<T>), row = Index(sizeof(T)) * at_least_1(features);
-    const Index fit = (Index{8} << 20) / row / block * block, most = at_most(fit < block ? block : fit, x.rows);
-    weights = scratch.array<T>(units, length);
-    y = scratch.array<T>(most, stride);
-    steps = scratch.array<T>(most, stride);
-    for (Index i = 0; i < most * stride; ++i) y[i] = steps[i] = 0;
-    for (Index i = 0; i < units; ++i) pack_piece(w, i, {0, length}, weights + i * length);
-    for (Index i = 0; i < units * stride; ++i) squares[i] = 0;
-    const Index chunks = divide_up(x.rows, at_least_1(most)), last = 2 * chunks;
-    const Index tasks = divide_up(most, block) > pieces + 1 ? divide_up(most, block) : pieces + 1;
     const double work = double(x.rows) * double(units) * double(features);
-    core::parallel_phases(last + 1, tasks, work < 1e5 ? 1 : core::thread_count(), [&](Index phase, Index task) {
-      const Index first = phase / 2 * most, count = at_most(most, x.rows - first);
-      if (phase == last) {
-        if (task < pieces) forget(piece_of(task));
-      } else if (phase % 2 == 0) {
-        if (task * block < count) activate(first, task * block, at_most(block, count - task * block));
-      } else if (task < pieces) {
-        learn(piece_of(task), first, count);
-      } else if (task == pieces) {
-        square(count);
-      }
-    });
+    const int threads = work < 1e5 ? 1 : core::thread_count();
+    if (parts > 1 || x.rows <= together)
+      core::parallel_for(parts, threads, [&](Index part) { learn_part(part); });
+    else
+      learn_in_phases(threads);
+    core::parallel_for(pieces, threads, [&](Index p) { finish(p); });
   }
 
   // function(row, columns, their totals) for all pieces of the result
@@ -58,8 +57,7 @@ struct Together {
     for (Index p = 0; p < pieces; ++p) {
       const Columns piece = piece_of(p);
       for (Index i = 0; i < units; ++i)
-        function(i, Columns{piece.first, at_most(piece.width, features - piece.first)},
-                 total + units * piece.first + i * piece.width);
+        function(i, Columns{piece.first, at_most(piece.width, features - piece.first)}, total_of(0, p) + i * pitch);
     }
   }
 
@@ -94,135 +92,201 @@ struct Together {
   }
 
  private:
-  static constexpr Index block = 32;     // samples whose activities are a task
-  static constexpr Index together = 96;  // samples of a piece, in L1
-  static constexpr int dot_rows = 4, dot_samples = 3;
+  static constexpr Index most_parts = 8, shortest_part = 512;  // to add up 8 parts of 250 samples took 7% of all
+  static constexpr Index block = 32;                           // samples whose activities are found together
+  static constexpr Index together = 64;                        // samples that are learnt together
+  static constexpr Index panel = tile_rows<T>;
+  static constexpr Known<piece_width<T>> pitch{};
+  static constexpr Known<block> stride{};
+
+  // Activities of some samples: y has a row for each of them, steps are lr y in panels of units.
+  struct Active {
+    Index first, most;
+    T *y, *steps;
+
+    Active(core::Scratch& own, const Together& t, Index samples) __attribute__((always_inline))
+        : first(0),
+          most(samples),
+          y(own.array<T>(samples, t.padded)),
+          steps(own.array<T>(round_up(t.units, panel), samples)) {}
+
+    // Of a panel of units, from sample t on.
+    T* steps_of(Index unit, Index t) const { return steps + unit * most + t * panel; }
+  };
 
   static Index at_least_1(Index n) { return n < 1 ? 1 : n; }
 
-  // Pieces are as wide as each other to within two vectors, and a multiple of eight: for as many threads.
+  T* total_of(Index part, Index p) const { return total + (part * pieces + p) * units * pitch; }
+  T* squares_of(Index part) const { return squares + part * units * padded; }
+
+  // First those of whole vectors that can be read as they lie, then the others.
   Columns piece_of(Index p) const {
-    constexpr Index unit = 2 * step<T>;
-    const Index all = divide_up(features, unit), first = p * all / pieces * unit;
-    return {first, (p + 1) * all / pieces * unit - first};
+    const Index first = p * pitch, of_whole = divide_up(whole, pitch);
+    if (p < of_whole) return {first, at_most(pitch, whole - first)};
+    const Index other = whole + (p - of_whole) * pitch;
+    return {other, round_up(at_most(pitch, features - other), step<T>)};
   }
 
-  // y and lr y of some samples of a chunk: dot products of rows as they lie. Nothing is packed, which a product of so
-  // few rows would spend a quarter of its time on.
-  void activate(Index chunk, Index first, Index count) {
-    const Index length = round_up(features, step<T>);
+  void learn_part(Index part) {
+    const Index end = at_most(x.rows, (part + 1) * length);
     core::Scratch own;
-    const T* samples = x.data + (chunk + first) * x.row_stride;
-    Index apart = x.row_stride;
-    if (x.col_stride != 1) {
-      T* packed = own.array<T>(count, length);
-      for (Index t = 0; t < count; ++t) pack_piece(x, chunk + first + t, {0, length}, packed + t * length);
-      samples = packed;
-      apart = length;
+    Active active(own, *this, together);
+    for (Index p = 0; p < pieces; ++p) begin_total(part, p);
+    for (Index first = part * length; first < end; first += together) {
+      core::check_interrupt();
+      active.first = first;
+      const Index count = at_most(together, end - first);
+      for (Index t = 0; t < count; t += block) activate(active, t, at_most(block, count - t));
+      for (Index p = 0; p < pieces; ++p) learn(part, p, active, 0, count);
+      square(part, active, 0, count);
     }
-    for (Index i = 0; i < units; i += dot_rows)
-      for (Index t = 0; t < count; t += dot_samples) {
-        const int rows = int(at_most(dot_rows, units - i)), columns = int(at_most(dot_samples, count - t));
-        T sums[round_up(dot_rows * dot_samples, step<T>)];
-        dots(weights + i * length, length, rows, samples + t * apart, apart, columns, sums);
-        for (int c = 0; c < columns; ++c)
-          for (int r = 0; r < rows; ++r) {
-            const T activity = sums[c * dot_rows + r];
-            y[(first + t + c) * stride + i + r] = activity;
-            steps[(first + t + c) * stride + i + r] = lr[chunk + first + t + c] * activity;
-          }
-      }
   }
 
-  // sums[c*dot_rows + r] = (row r of a).(row c of b). Missing rows are read again in place of others.
-  void dots(const T* a, Index a_stride, int rows, const T* b, Index b_stride, int columns, T* sums) const {
-    constexpr int results = int(round_up(dot_rows * dot_samples, step<T>));
-    const T *of_a[dot_rows], *of_b[dot_samples];
-    for (int r = 0; r < dot_rows; ++r) of_a[r] = a + (r < rows ? r : 0) * a_stride;
-    for (int c = 0; c < dot_samples; ++c) of_b[c] = b + (c < columns ? c : 0) * b_stride;
-    Vec<T> sum[results] = {};
-    const auto add = [&](Index j, const auto& load) __attribute__((always_inline)) {
-      Vec<T> left[dot_rows];
-#pragma GCC unroll 4
-      for (int r = 0; r < dot_rows; ++r) left[r] = simd::load(of_a[r] + j);
-#pragma GCC unroll 3
-      for (int c = 0; c < dot_samples; ++c) {
-        const Vec<T> right = load(of_b[c] + j);
-#pragma GCC unroll 4
-        for (int r = 0; r < dot_rows; ++r) sum[c * dot_rows + r] = simd::fma(left[r], right, sum[c * dot_rows + r]);
+  void learn_in_phases(int threads) {
+    const Index fit = (Index{8} << 20) / (Index(sizeof(T)) * at_least_1(features)) / block * block;
+    Active active(scratch, *this, at_most(fit < block ? block : fit, round_up(x.rows, block)));
+    const Index most = active.most, chunks = divide_up(x.rows, most);
+    const Index blocks = divide_up(most, block), tasks = blocks > pieces + 1 ? blocks : pieces + 1;
+    core::parallel_phases(2 * chunks, tasks, threads, [&](Index phase, Index task) {
+      Active here = active;
+      here.first = phase / 2 * most;
+      const Index count = at_most(most, x.rows - here.first);
+      if (phase % 2 == 0) {
+        if (task * block < count) activate(here, task * block, at_most(block, count - task * block));
+        return;
       }
-    };
-    Index j = 0;
-    for (; j + step<T> <= features; j += step<T>) add(j, [](const T* at) { return simd::load(at); });
-    if (const int rest = int(features - j); rest > 0)
-      add(j, [rest](const T* at) { return simd::load_first(at, rest); });
-#pragma GCC unroll 16
-    for (int r = 0; r < results; r += step<T>) {
-      Vec<T> some[step<T>];
-#pragma GCC unroll 16
-      for (int i = 0; i < step<T>; ++i) some[i] = sum[r + i];
-      simd::store(sums + r, simd::totals<T>(some));
+      if (task > pieces) return;
+      if (phase == 1 && task > 0) begin_total(0, task - 1);
+      for (Index t = 0; t < count; t += together) {
+        const Index some = at_most(together, count - t);
+        if (task == 0)
+          square(0, here, t, some);
+        else
+          learn(0, task - 1, here, t, some);
+      }
+    });
+  }
+
+  // y and lr y of samples from t on.
+  void activate(const Active& active, Index t, Index count) {
+    const Index sample = active.first + t;
+    core::Scratch own;
+    T* turned = own.array<T>(pitch, stride);
+    T* copies = own.array<T>(block, pitch);
+    T* fields = own.array<T>(units, stride);
+    for (Index p = 0; p < pieces; ++p) {
+      const Columns piece = piece_of(p);
+      fetch(sample + together + p * block / pieces, sample + together + (p + 1) * block / pieces);
+      gemm::Strided<T> rows{x.data + sample * x.row_stride + piece.first, x.row_stride, 1};
+      if (piece.first >= whole) {
+        for (Index i = 0; i < count; ++i) pack_piece(x, sample + i, piece, copies + i * pitch);
+        rows = {copies, pitch, 1};
+      }
+      rows.pack_columns(0, int(count), 0, piece.width, int(stride), turned);
+      combine<T>(Combination<T, Known<pitch>, Known<1>, Known<stride>, Known<stride>>{weights + p * units * pitch,
+                                                                                      {},
+                                                                                      {},
+                                                                                      turned,
+                                                                                      {},
+                                                                                      piece.width,
+                                                                                      p == 0 ? nullptr : fields,
+                                                                                      nullptr,
+                                                                                      fields,
+                                                                                      {}},
+                 units, round_up(count, step<T>));
     }
+    if (pieces == 0)
+      for (Index i = 0; i < units * stride; ++i) fields[i] = 0;
+    const gemm::Strided<T> found{fields, stride, 1};
+    found.pack_columns(0, int(units), 0, count, int(padded), active.y + t * padded);
+    alignas(64) T rates[stride] = {};
+    for (Index j = 0; j < count; ++j) rates[j] = lr[sample + j];
+    for (Index i = 0; i < units; ++i)
+      for (Index j = 0; j < stride; j += step<T>)
+        simd::store(fields + i * stride + j, simd::load(fields + i * stride + j) * simd::load(rates + j));
+    for (Index i = 0; i < units; i += panel)
+      found.pack_rows(i, int(at_most(panel, units - i)), 0, count, active.steps_of(i, t));
+  }
+
+  // Asks for samples: whole rows, as the processor's own prefetchers like them.
+  void fetch(Index first, Index end) const {
+    for (Index t = first; t < at_most(end, x.rows); ++t) fetch_piece(x, t, {0, features});
+  }
+
+  // out += steps of samples from t on, times what lies in rows that are `apart`, for all units.
+  template <class OutStride>
+  void add(const Active& active, Index t, Index count, const T* source, Index apart, Index width, T* out,
+           OutStride out_stride) const {
+    for (Index i = 0; i < units; i += panel) {
+      T* to = out + i * out_stride;
+      combine<T>(
+          Combination<T, Known<1>, Known<panel>, Index, OutStride>{
+              active.steps_of(i, t), {}, {}, source, apart, count, to, nullptr, to, out_stride},
+          at_most(panel, units - i), width);
+    }
+  }
+
+  // The first part begins with the weights, others with nothing.
+  void begin_total(Index part, Index p) {
+    T* to = total_of(part, p);
+    for (Index i = 0; i < units * pitch; ++i) to[i] = part == 0 ? weights[p * units * pitch + i] : T(0);
   }
 
   // total += steps x, of some columns
-  void learn(Columns piece, Index chunk, Index count) {
-    if (piece.width == 0) return;
-    T* to = total + units * piece.first;
-    if (chunk == 0)
-      for (Index i = 0; i < units; ++i) pack_piece(w, i, piece, to + i * piece.width);
-    alignas(64) T samples[together * (piece_width<T> + 2 * step<T>)];
-    for (Index first = 0; first < count; first += together) {
-      const Index here = at_most(together, count - first);
-      for (Index t = 0; t < here; ++t) pack_piece(x, chunk + first + t, piece, samples + t * piece.width);
-      // What is packed next: rows far apart, which nothing else foresees. (Without it packing took 14% of all.)
-      for (Index t = first + here; t < at_most(count, first + here + together); ++t) fetch_piece(x, chunk + t, piece);
-      combine<T>(
-          {steps + first * stride, 1, stride, samples, piece.width, here, to, piece.width, nullptr, to, piece.width},
-          units, piece.width);
-    }
+  void learn(Index part, Index p, const Active& active, Index t, Index count) {
+    const Columns piece = piece_of(p);
+    const Index sample = active.first + t;
+    alignas(64) T copies[together * pitch];
+    if (piece.first < whole)
+      return add(active, t, count, x.data + sample * x.row_stride + piece.first, x.row_stride, piece.width,
+                 total_of(part, p), pitch);
+    for (Index i = 0; i < count; ++i) pack_piece(x, sample + i, piece, copies + i * pitch);
+    add(active, t, count, copies, pitch, piece.width, total_of(part, p), pitch);
   }
 
   // squares += steps y'
-  void square(Index count) {
-    if (rule.kind == FASTDL_HEBBIAN_OJA) {
-      for (Index t = 0; t < count; ++t)
-        for (Index i = 0; i < units; ++i) squares[i * stride + i] += steps[t * stride + i] * y[t * stride + i];
-    } else if (deflates(rule)) {
-      for (Index first = 0; first < count; first += together)
-        combine<T>({steps + first * stride, 1, stride, y + first * stride, stride, at_most(together, count - first),
-                    squares, stride, nullptr, squares, stride},
-                   units, stride);
+  void square(Index part, const Active& active, Index t, Index count) {
+    const T* y = active.y + t * padded;
+    T* to = squares_of(part);
+    if (deflates(rule)) return add(active, t, count, y, padded, padded, to, padded);
+    if (rule.kind != FASTDL_HEBBIAN_OJA) return;
+    for (Index i = 0; i < units; ++i) {
+      const T* steps = active.steps_of(i / panel * panel, t) + i % panel;
+      for (Index j = 0; j < count; ++j) to[i * padded + i] += steps[j * panel] * y[j * padded + i];
     }
   }
 
-  // total -= M(squares) w, of some columns
-  void forget(Columns piece) {
-    if (piece.width == 0) return;
-    T* to = total + units * piece.first;
-    if (x.rows == 0)
-      for (Index i = 0; i < units; ++i) pack_piece(w, i, piece, to + i * piece.width);
+  // The sum of all parts, less M(squares) w, of some columns
+  void finish(Index p) {
+    T* to = total_of(0, p);
+    if (x.rows == 0) return begin_total(0, p);
+    for (Index part = 1; part < parts; ++part)
+      for (Index i = 0; i < units * pitch; i += step<T>)
+        simd::store(to + i, simd::load(to + i) + simd::load(total_of(part, p) + i));
     if (rule.kind != FASTDL_HEBBIAN_OJA && !deflates(rule)) return;
     core::Scratch own;
-    T* of_piece = own.array<T>(units, piece.width);
     T* factors = own.array<T>(units, units);
-    for (Index i = 0; i < units; ++i) {
-      pack_piece(w, i, piece, of_piece + i * piece.width);
+    for (Index i = 0; i < units; ++i)
       for (Index j = 0; j < units; ++j) {
         const bool kept = rule.kind == FASTDL_HEBBIAN_OJA ? j == i : rule.kind == FASTDL_HEBBIAN_SUBSPACE || j <= i;
-        factors[i * units + j] = kept ? -squares[i * stride + j] : T(0);
+        T sum = 0;
+        for (Index part = 0; part < parts && kept; ++part) sum -= squares_of(part)[i * padded + j];
+        factors[i * units + j] = sum;
       }
-    }
-    combine<T>({factors, units, 1, of_piece, piece.width, units, to, piece.width, nullptr, to, piece.width}, units,
-               piece.width);
+    combine<T>(
+        Combination<T, Index, Known<1>, Known<pitch>, Known<pitch>>{
+            factors, units, {}, weights + p * units * pitch, {}, units, to, nullptr, to, {}},
+        units, piece_of(p).width);
   }
 
   const Rule& rule;
   Matrix<const T> w, x;
   Steps<T> lr;
-  Index units, features, stride, pieces;
+  Index units, features, padded;
+  Index whole, pieces;  // columns that are read as they lie, and pieces of all
+  Index parts, length;  // of samples
   core::Scratch scratch;
-  T *total, *squares, *weights, *y, *steps;
+  T *total, *squares, *weights;
 };
 
 template <class T>
@@ -236,30 +300,36 @@ void learn_together_of(const Rule& rule, const Matrix<const T>& w, const Matrix<
   double* lengths = scratch.array<double>(w.rows);
   for (Index i = 0; i < w.rows; ++i) largest[i] = lengths[i] = 0;
   T not_finite = 0;
-  work.each_row([&](Index i, Columns piece, const T* row) {
-    for (Index j = 0; j < piece.width; ++j) {
-      not_finite += row[j] * T(0);
-      const double size = row[j] < 0 ? -double(row[j]) : double(row[j]);
-      largest[i] = size > largest[i] ? size : largest[i];
-    }
+  work.each_row([&](Index, Columns piece, const T* row) {
+    Vec<T> sum{};
+    for (Index j = 0; j < piece.width; j += step<T>)
+      sum += simd::load_first(row + j, int(at_most(step<T>, piece.width - j))) * T(0);
+    for (int l = 0; l < step<T>; ++l) not_finite += sum[l];
   });
   if (x.rows > 0 && not_finite != T(0)) {
     diverged = work.first_bad();
     return;
   }
-  const bool normalizes = rule.kind == FASTDL_HEBBIAN_NORMALIZED && x.rows > 0;
+  if (rule.kind != FASTDL_HEBBIAN_NORMALIZED || x.rows == 0) {
+    work.each_row([&](Index i, Columns piece, const T* row) { unpack_row(row, piece, out, i); });
+    return;
+  }
   // Of rows divided by their largest: squares of others may be beyond the type.
-  if (normalizes)
-    work.each_row([&](Index i, Columns piece, const T* row) {
-      for (Index j = 0; j < piece.width && largest[i] > 0; ++j)
-        lengths[i] += double(row[j]) / largest[i] * (double(row[j]) / largest[i]);
-    });
   work.each_row([&](Index i, Columns piece, const T* row) {
-    const bool divides = normalizes && largest[i] > 0;
+    for (Index j = 0; j < piece.width; ++j) {
+      const double size = row[j] < 0 ? -double(row[j]) : double(row[j]);
+      largest[i] = size > largest[i] ? size : largest[i];
+    }
+  });
+  work.each_row([&](Index i, Columns piece, const T* row) {
+    for (Index j = 0; j < piece.width && largest[i] > 0; ++j)
+      lengths[i] += double(row[j]) / largest[i] * (double(row[j]) / largest[i]);
+  });
+  work.each_row([&](Index i, Columns piece, const T* row) {
     const double length = __builtin_sqrt(lengths[i]);
     T* to = out.data + i * out.row_stride + piece.first * out.col_stride;
     for (Index j = 0; j < piece.width; ++j)
-      to[j * out.col_stride] = divides ? T(double(row[j]) / largest[i] / length) : row[j];
+      to[j * out.col_stride] = largest[i] > 0 ? T(double(row[j]) / largest[i] / length) : row[j];
   });
 }
 

@@ -30,34 +30,40 @@ inline constexpr int tile_rows = gemm::Shape<T>::rows;
 template <class T>
 inline constexpr int tile_vectors = gemm::Shape<T>::vectors;
 
-// Columns of a matrix, from `first` on; `width` is a multiple of four vectors, and some of them may lie past the last.
+// Columns of a matrix, from `first` on; `width` is a multiple of the vector, and the last may lie past the last of all.
 struct Columns {
   Index first, width;
 };
 
-// Strips begin at multiples of four vectors, and are as wide as each other to within that. How many there are depends
-// on the number of columns alone: a power of two, at most 16, with twelve vectors or more in each.
+// Strips are as wide as each other to within a vector. How many there are depends on the number of columns alone: a
+// power of two, at most 16, with twelve vectors or more in each.
 template <class T>
 struct Strips {
-  Index units, count;
+  Index vectors, count;
 
-  explicit Strips(Index columns) : units(divide_up(columns, unit)), count(1) {
-    while (count < 16 && 6 * count <= units) count *= 2;
+  explicit Strips(Index columns) : vectors(divide_up(columns, step<T>)), count(1) {
+    while (count < 16 && 24 * count <= vectors) count *= 2;
   }
-  // function(columns) for every piece of a strip
+
+  // function(columns, number) for every piece of the strips from `begin` to `end`. All pieces are numbered through.
   template <class Function>
-  FASTDL_INLINE void each_piece(Index s, const Function& function) const {
-    const Index end = (s + 1) * units / count * unit;
-    for (Index first = s * units / count * unit; first < end; first += piece_width<T>)
-      function(Columns{first, at_most(piece_width<T>, end - first)});
+  FASTDL_INLINE void each_piece(Index begin, Index end, const Function& function) const {
+    for (Index s = begin; s < end; ++s) {
+      const Index last = border(s + 1);
+      Index number = s * most_pieces();
+      for (Index first = border(s); first < last; first += piece_width<T>)
+        function(Columns{first, at_most(piece_width<T>, last - first)}, number++);
+    }
   }
-
   template <class Function>
   FASTDL_INLINE void each_piece(const Function& function) const {
-    for (Index s = 0; s < count; ++s) each_piece(s, function);
+    each_piece(0, count, function);
   }
 
-  static constexpr Index unit = 4 * step<T>;
+  // The first column of a strip.
+  Index border(Index s) const { return s * vectors / count * step<T>; }
+  Index most_pieces() const { return divide_up(divide_up(vectors, count) * step<T>, piece_width<T>); }
+  Index pieces() const { return count * most_pieces(); }
 };
 
 // A piece of one row; zeros past the last column.
@@ -80,12 +86,14 @@ FASTDL_INLINE void fetch_piece(const Matrix<const T>& from, Index row, Columns p
     simd::prefetch_to_l2(from.data + row * from.row_stride + j);
 }
 
+// The way back, of columns that are there.
 template <class T>
-void unpack_piece(const T* from, Columns piece, const Matrix<T>& to) {
-  const Index here = at_most(piece.width, to.cols - piece.first);
-  for (Index i = 0; i < to.rows; ++i)
-    for (Index j = 0; j < here; ++j)
-      to.data[i * to.row_stride + (piece.first + j) * to.col_stride] = from[i * piece.width + j];
+FASTDL_INLINE void unpack_row(const T* from, Columns columns, const Matrix<T>& to, Index row) {
+  T* target = to.data + row * to.row_stride + columns.first * to.col_stride;
+  Index j = 0;
+  if (to.col_stride == 1)
+    for (; j + step<T> <= columns.width; j += step<T>) simd::store(target + j, simd::load(from + j));
+  for (; j < columns.width; ++j) target[j * to.col_stride] = from[j];
 }
 
 // Whether none is infinite or NaN.
@@ -97,23 +105,31 @@ bool all_numbers(const Matrix<const T>& w) {
   return sum == T(0);
 }
 
-// One tile of out = scale * init + coefficients * source: row r of it, Vectors wide, is
-//   scale[r] * init[r] + sum over p < depth of coefficients[r*row_step + p*depth_step] * source[p*source_stride]
-template <class T>
-struct Combination {
-  const T* coefficients;
-  Index row_step, depth_step;
-  const T* source;
-  Index source_stride, depth;
-  const T* init;  // null: 0
-  Index init_stride;
-  const T* scale;  // null: 1
-  T* out;
-  Index out_stride;
+// A stride that the compiler knows: addresses of a tile's rows then take no registers. (With strides in variables the
+// fields of 64 units took 1.3 times as long.)
+template <Index N>
+struct Known {
+  FASTDL_INLINE constexpr operator Index() const { return N; }
 };
 
-template <class T, int Rows, int Vectors>
-FASTDL_INLINE void combine_tile(const Combination<T>& c, Index row, Index column) {
+// out = scale * init + coefficients * source: row r is
+//   scale[r] * init[r] + sum over p < depth of coefficients[r*row_step + p*depth_step] * source[p*source_stride]
+template <class T, class RowStep, class DepthStep, class SourceStride, class OutStride>
+struct Combination {
+  const T* coefficients;
+  RowStep row_step;
+  DepthStep depth_step;
+  const T* source;
+  SourceStride source_stride;
+  Index depth;
+  const T* init;   // null: 0; its rows are as far apart as those of out
+  const T* scale;  // null: 1
+  T* out;
+  OutStride out_stride;
+};
+
+template <class T, int Rows, int Vectors, class Combination>
+FASTDL_INLINE void combine_tile(const Combination& c, Index row, Index column) {
   Vec<T> sums[Rows][Vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
@@ -121,7 +137,7 @@ FASTDL_INLINE void combine_tile(const Combination<T>& c, Index row, Index column
     for (int v = 0; v < Vectors; ++v) {
       sums[r][v] = Vec<T>{};
       if (c.init) {
-        sums[r][v] = simd::load(c.init + (row + r) * c.init_stride + column + v * step<T>);
+        sums[r][v] = simd::load(c.init + (row + r) * c.out_stride + column + v * step<T>);
         if (c.scale) sums[r][v] *= broadcast(c.scale[row + r]);
       }
     }
@@ -144,32 +160,35 @@ FASTDL_INLINE void combine_tile(const Combination<T>& c, Index row, Index column
     for (int v = 0; v < Vectors; ++v) simd::store(c.out + (row + r) * c.out_stride + column + v * step<T>, sums[r][v]);
 }
 
-template <class T, int Rows = tile_rows<T>>
-void combine_rows(const Combination<T>& c, Index row, int rows, Index column, Index width) {
+template <class T, int Vectors, int Rows, class Combination>
+FASTDL_INLINE void combine_rows(const Combination& c, Index row, int rows, Index column) {
   if constexpr (Rows > 1)
-    if (rows < Rows) return combine_rows<T, Rows - 1>(c, row, rows, column, width);
-  constexpr int vectors = tile_vectors<T>;
-  for (; column + vectors * step<T> <= width; column += vectors * step<T>)
-    combine_tile<T, Rows, vectors>(c, row, column);
-  for (; column < width; column += step<T>) combine_tile<T, Rows, 1>(c, row, column);
+    if (rows < Rows) return combine_rows<T, Vectors, Rows - 1>(c, row, rows, column);
+  combine_tile<T, Rows, Vectors>(c, row, column);
 }
 
-// All of out, width a multiple of the vector. With `triangle` only columns that are not all below the diagonal.
-template <class T>
-void combine(const Combination<T>& c, Index rows, Index width, bool triangle = false) {
-  constexpr int most = tile_rows<T>;
-  for (Index r = 0; r < rows; r += most)
-    combine_rows<T>(c, r, int(at_most(most, rows - r)), triangle ? r / step<T> * step<T> : 0, width);
+// All of out, width a multiple of the vector. What is narrower than a tile has tiles of more rows: a block of samples
+// is two vectors of AVX-512 wide, and six rows of one vector, too few to hide the latency of a sum, went at half the
+// rate.
+template <class T, int Vectors = tile_vectors<T>, class Combination>
+void combine(const Combination& c, Index rows, Index width, Index first = 0) {
+  constexpr int most = Vectors == tile_vectors<T> ? tile_rows<T> : 8;
+  const Index end = first + (width - first) / (Vectors * step<T>)*(Vectors * step<T>);
+  for (Index r = 0; r < rows && first < end; r += most)
+    for (Index j = first; j < end; j += Vectors * step<T>)
+      combine_rows<T, Vectors, most>(c, r, int(at_most(most, rows - r)), j);
+  if constexpr (Vectors > 1)
+    if (end < width) combine<T, Vectors / 2>(c, rows, width, end);
 }
 
 // Deflation: for each of Count samples in turn, r = x - y_0 w_0 - y_1 w_1 - ..., and on the way every unit learns from
 // what is left: w_i += e_i r. Count samples go through the units together, one behind the other, so that a vector of
 // weights is loaded and stored once for all of them: 2 Count multiply-adds for a load and a store.
-template <class T, int Count, int Vectors>
-FASTDL_INLINE void deflate_tile(const T* x, Index x_stride, T* w, Index stride, Index units, const T* minus_y,
-                                const T* step_y, Index y_stride) {
+template <class T, int Count, int Vectors, class Stride, class YStride>
+FASTDL_INLINE void deflate_tile(const T* x, Index x_stride, T* w, Stride stride, Index units, const T* minus_y,
+                                const T* step_y, YStride y_stride) {
   Vec<T> left[Count][Vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int s = 0; s < Count; ++s)
 #pragma GCC unroll 8
     for (int v = 0; v < Vectors; ++v) left[s][v] = simd::load(x + s * x_stride + v * step<T>);
@@ -177,7 +196,7 @@ FASTDL_INLINE void deflate_tile(const T* x, Index x_stride, T* w, Index stride, 
     Vec<T> weight[Vectors];
 #pragma GCC unroll 8
     for (int v = 0; v < Vectors; ++v) weight[v] = simd::load(w + v * step<T>);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int s = 0; s < Count; ++s) {
       const Vec<T> y = broadcast(minus_y[s]), e = broadcast(step_y[s]);
 #pragma GCC unroll 8
@@ -192,9 +211,9 @@ FASTDL_INLINE void deflate_tile(const T* x, Index x_stride, T* w, Index stride, 
 }
 
 // One sample, any number of vectors from column `first` on.
-template <class T, int Vectors = 8>
-void deflate_once(const T* x, T* w, Index stride, Index first, Index width, Index units, const T* minus_y,
-                  const T* step_y, Index y_stride) {
+template <class T, int Vectors = 8, class Stride>
+void deflate_once(const T* x, T* w, Stride stride, Index first, Index width, Index units, const T* minus_y,
+                  const T* step_y, Stride y_stride) {
   Index column = first;
   for (; column + Vectors * step<T> <= width; column += Vectors * step<T>)
     deflate_tile<T, 1, Vectors>(x + column, 0, w + column, stride, units, minus_y, step_y, y_stride);
@@ -203,9 +222,9 @@ void deflate_once(const T* x, T* w, Index stride, Index first, Index width, Inde
 }
 
 // The same for a rule whose units all learn from what all of them leave.
-template <class T, int Vectors = 8>
-void project_once(const T* x, T* w, Index stride, Index first, Index width, Index units, const T* minus_y,
-                  Index y_stride, const T* gain) {
+template <class T, int Vectors = 8, class Stride>
+void project_once(const T* x, T* w, Stride stride, Index first, Index width, Index units, const T* minus_y,
+                  Stride y_stride, const T* gain) {
   Index column = first;
   for (; column + Vectors * step<T> <= width; column += Vectors * step<T>) {
     Vec<T> left[Vectors];
