@@ -42,7 +42,7 @@ void transform_rows(const T* in, T* out, Index batch, Index n, bool inverse, T f
   const SharedPlan<T> shared(n);
   const Plan<T>& plan = shared.plan();
   if (plan.inner && goes_as_grid(plan.inner->length)) {
-    const GridBluestein<T> row(plan);
+    const GridConvolution<T> row(plan);
     return for_rows<T>(batch, n, 1, row.room(),
                        [&](Index i, Index, T* room) { row(in + 2 * n * i, out + 2 * n * i, inverse, factor, room); });
   }

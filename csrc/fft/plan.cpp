@@ -42,10 +42,10 @@ Root root(Index e, Index n) {  // 0 <= e < n < 2^60
   }
 }
 
-// The radices of n, or none if a prime factor is too large. Fours, and one eight where the power of two is odd: eights
-// alone are fewer passes, but with 16 registers the time of 256 goes from 1.55 to 1.9 us, of 4096 from 45 to 54.
-std::vector<int> radices(Index n) {
-  std::vector<int> found;
+// The radices of n. Fours, and one eight where the power of two is odd: eights alone are fewer passes, but with 16
+// registers the time of 256 goes from 1.55 to 1.9 us, of 4096 from 45 to 54.
+std::vector<Index> radices(Index n) {
+  std::vector<Index> found;
   int twos = 0;
   for (; n % 2 == 0; n /= 2) ++twos;
   if (twos % 2 == 1 && twos > 1) {
@@ -54,14 +54,14 @@ std::vector<int> radices(Index n) {
   }
   for (; twos >= 2; twos -= 2) found.push_back(4);
   if (twos == 1) found.push_back(2);
-  for (int p = 3; p <= largest_radix; p += 2)
+  for (Index p = 3; p * p <= n; p += 2)
     for (; n % p == 0; n /= p) found.push_back(p);
-  if (n > 1) found.clear();
+  if (n > 1) found.push_back(n);
   return found;
 }
 
 // The time of a pass in ns an element, measured with vectors of 32 bytes on Zen 3, from L1.
-double cost_of(int radix) {
+double cost_of(Index radix) {
   switch (radix) {
     case 2:
       return 1.1;
@@ -74,7 +74,7 @@ double cost_of(int radix) {
     case 8:
       return 2.2;
     default:
-      return 1 + 0.4 * radix;
+      return 1 + 0.4 * static_cast<double>(radix);
   }
 }
 
@@ -93,6 +93,25 @@ void put(std::vector<T>& to, Root value) {
 }
 
 Index bluestein_size(Index n) { return good_size(2 * n - 1); }
+
+// Of a convolution of the length, with the way in and out.
+double cost_of_convolution(Index n) { return 2 * cost(n) + 2 * static_cast<double>(n); }
+
+// Whether the convolution of a prime goes by Rader's algorithm. Its order is kept in numbers of 32 bits.
+bool goes_by_powers(Index prime) {
+  return prime < Index{1} << 31 && cost_of_convolution(prime - 1) < cost_of_convolution(bluestein_size(prime));
+}
+
+// The powers of the least generator of the numbers modulo a prime.
+std::vector<std::int32_t> powers_of_generator(Index prime) {
+  std::vector<std::int32_t> powers;
+  for (Index generator = 2; std::ssize(powers) < prime; ++generator) {
+    powers.assign(1, 1);
+    do powers.push_back(static_cast<std::int32_t>(powers.back() * generator % prime));
+    while (powers.back() != 1);
+  }
+  return powers;
+}
 
 // The transform of x in long double, for tables only; roots are those of an order that is `step` times x's length.
 std::vector<Root> transform(const std::vector<Root>& x, const std::vector<Root>& roots, std::size_t step = 1) {
@@ -115,49 +134,68 @@ struct Tables {
   static constexpr int keep_up_to = 18;  // a few MB of tables
   Plan<T> value{};
   std::vector<T> numbers[40], half_turns;
-  std::unique_ptr<SharedPlan<T>> inner;
+  std::vector<std::int32_t> powers;
+  std::vector<std::unique_ptr<SharedPlan<T>>> others;
 
   explicit Tables(Index n) {
     value.length = n;
     for (Index k = 0; 2 * k <= n; ++k) put(half_turns, root(k, 2 * n));
     value.half_turns = half_turns.data();
-    const std::vector<int> found = radices(n);
-    if (n > 1 && found.empty()) {
-      bluestein(n);
-      return;
-    }
+    const std::vector<Index> found = radices(n);
+    if (found.size() == 1 && n > largest_radix) return goes_by_powers(n) ? rader(n) : bluestein(n);
     Index count = n, stride = 1;
-    for (int radix : found) {
+    value.scratch = 2 * n;
+    for (Index radix : found) {
       count /= radix;
       std::vector<T>& to = numbers[value.passes];
       for (Index p = 0; p < count && count > 1; ++p)
         for (Index j = 1; j < radix; ++j) put(to, root(j * p, count * radix));
       const std::size_t twiddles = to.size();
-      for (Index j = 0; j < radix; ++j) put(to, root(j, radix));
-      value.pass[value.passes++] = {radix, count, stride, to.data(), to.data() + twiddles};
+      const Plan<T>* prime = radix > largest_radix ? other(radix) : nullptr;
+      for (Index j = 0; j < radix && !prime; ++j) put(to, root(j, radix));
+      if (prime) value.scratch = std::max(value.scratch, 2 * n + radix + prime->scratch);
+      value.pass[value.passes++] = {radix, count, stride, to.data(), to.data() + twiddles, prime};
       stride *= radix;
     }
-    value.scratch = 2 * n;
   }
 
  private:
+  const Plan<T>* other(Index length) {
+    others.push_back(std::make_unique<SharedPlan<T>>(length));
+    return &others.back()->plan();
+  }
+
+  // The convolution with numbers that go round a circle.
+  void convolution(const std::vector<Root>& with) {
+    const auto m = static_cast<Index>(with.size());
+    std::vector<Root> roots;
+    for (Index e = 0; e < m; ++e) roots.push_back(root(e, m));
+    for (Root number : transform(with, roots)) put(numbers[1], number / static_cast<Wide>(m));
+    value.inner = other(m);
+    value.response = numbers[1].data();
+    value.scratch = m + value.inner->scratch;
+  }
+
+  void rader(Index n) {
+    powers = powers_of_generator(n);
+    value.power = powers.data();
+    std::vector<Root> with;
+    for (Index j = 0; j < n - 1; ++j) with.push_back(root(powers[static_cast<std::size_t>(n - 1 - j)], n));
+    convolution(with);
+  }
+
   void bluestein(Index n) {
     const Index m = bluestein_size(n);
-    inner = std::make_unique<SharedPlan<T>>(m);
-    std::vector<Root> roots, response(static_cast<std::size_t>(m));
-    for (Index e = 0; e < m; ++e) roots.push_back(root(e, m));
+    std::vector<Root> with(static_cast<std::size_t>(m));
     Index square = 0;  // j^2 modulo 2n, as the chirp repeats
     for (Index j = 0; j < n; square = (square + 2 * j + 1) % (2 * n), ++j) {
       const Root chirp = root(square, 2 * n);
       put(numbers[0], chirp);
-      response[static_cast<std::size_t>(j)] = std::conj(chirp);
-      if (j > 0) response[static_cast<std::size_t>(m - j)] = std::conj(chirp);
+      with[static_cast<std::size_t>(j)] = std::conj(chirp);
+      if (j > 0) with[static_cast<std::size_t>(m - j)] = std::conj(chirp);
     }
-    for (Root number : transform(response, roots)) put(numbers[1], number / static_cast<Wide>(m));
-    value.inner = &inner->plan();
     value.chirp = numbers[0].data();
-    value.response = numbers[1].data();
-    value.scratch = m + value.inner->scratch;
+    convolution(with);
   }
 };
 
@@ -333,17 +371,19 @@ SharedTurns::SharedTurns(Index order) : turns_(cache<TurnTables>().take(order)) 
 SharedTurns::~SharedTurns() { cache<TurnTables>().give_back(turns_); }
 
 double cost(Index length) {
-  Index rest = length;
-  const auto times = [&](int p) {
+  const auto times = [rest = length](Index p) {
     int count = 0;
-    for (; rest % p == 0; rest /= p) ++count;
+    for (Index left = rest; left % p == 0; left /= p) ++count;
     return count;
   };
   const int twos = times(2), threes = times(3), fives = times(5);
   double sum = cost_of_powers(twos, threes, fives);
-  for (int p = 7; p <= largest_radix; p += 2) sum += times(p) * cost_of(p);
-  const Index inner = rest == 1 ? 0 : bluestein_size(length);
-  return rest == 1 ? static_cast<double>(length) * sum : 2 * cost(inner) + 2 * static_cast<double>(inner);
+  for (Index radix : radices(length)) {
+    if (radix <= 5 || radix == 8) continue;
+    const Index inner = radix <= largest_radix || goes_by_powers(radix) ? radix - 1 : bluestein_size(radix);
+    sum += radix <= largest_radix ? cost_of(radix) : cost_of_convolution(inner) / static_cast<double>(radix);
+  }
+  return static_cast<double>(length) * sum;
 }
 
 Index good_size(Index n) {

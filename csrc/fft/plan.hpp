@@ -14,25 +14,33 @@ using Index = std::int64_t;
 //   y[q + stride*(radix*p + j)] = w^(j*p) * sum over k of x[q + stride*(p + count*k)] r^(j*k)
 // with w = exp(-2 pi i / (count*radix)) and r = exp(-2 pi i / radix), for p < count, q < stride and j, k < radix.
 template <class T>
+struct Plan;
+
+template <class T>
 struct Pass {
-  int radix;
+  Index radix;
   Index count, stride;
-  const T* twiddles;  // w^(j*p) at 2*(p*(radix - 1) + j - 1), real part first; not there when count is 1
-  const T* roots;     // r^j at 2*j, for the radices without a butterfly of their own
+  const T* twiddles;     // w^(j*p) at 2*(p*(radix - 1) + j - 1), real part first; not there when count is 1
+  const T* roots;        // r^j at 2*j, for the radices without a butterfly of their own
+  const Plan<T>* prime;  // of a radix larger than largest_radix; else null
 };
 
-// exp(-2 pi i j / length) for all lengths: by passes, or where a prime factor is larger than largest_radix, by
-// Bluestein's algorithm, a convolution by a transform of another length.
+// exp(-2 pi i j / length) for all lengths: by passes, or of a prime larger than largest_radix by a convolution, which a
+// transform of another length makes. Of two sorts the one with the lesser cost is taken:
+//   Rader's: the numbers but the first, in the order of the powers of a generator, are convolved round a circle of
+//   length - 1;
+//   Bluestein's: exp(-2 pi i j k / n) = chirp(j) chirp(k) / chirp(k - j), of length 2*length - 1 or more.
 template <class T>
 struct Plan {
   Index length;
   Index scratch;  // elements of scratch space that a transform takes
   int passes;
   Pass<T> pass[40];
-  const T* half_turns;  // exp(-pi i k / length), 2*k <= length: for real transforms of twice the length
-  const Plan* inner;    // Bluestein: at least 2*length - 1 long; else null
-  const T* chirp;       // exp(-pi i j^2 / length), complex
-  const T* response;    // the transform of the conjugate chirp, over the inner length
+  const T* half_turns;        // exp(-pi i k / length), 2*k <= length: for real transforms of twice the length
+  const Plan* inner;          // of the convolution, or null
+  const T* response;          // the transform of what is convolved with, over the inner length
+  const std::int32_t* power;  // Rader: of the generator, numbers 0 to length - 1, the last of them 1 again; else null
+  const T* chirp;             // Bluestein: exp(-pi i j^2 / length), complex
 };
 
 inline constexpr int largest_radix = 31;

@@ -43,7 +43,7 @@ void run_pass(const Pass<T>& pass, const Elements<const T>& from, const Elements
 
 template <class T>
 void run_odd_pass(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to) {
-  const int radix = pass.radix;
+  const int radix = int(pass.radix);
   for (Index p = 0; p < pass.count; ++p) {
     const T* twiddles = pass.twiddles + 2 * p * (radix - 1);
     for (Index q = 0; q < pass.stride; ++q) {
@@ -60,7 +60,34 @@ void run_odd_pass(const Pass<T>& pass, const Elements<const T>& from, const Elem
 }
 
 template <class T>
-void run(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to) {
+void transform(const Plan<T>& plan, Elements<const T> from, const Elements<T>& last, T* scratch);
+
+// Of a large prime: a line of it is transformed by itself.
+template <class T>
+void run_prime_pass(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to, T* scratch) {
+  const Index radix = pass.radix;
+  const Elements<T> line = elements(scratch, 1, false);
+  for (Index p = 0; p < pass.count; ++p) {
+    const T* twiddles = pass.twiddles + 2 * p * (radix - 1);
+    for (Index q = 0; q < pass.stride; ++q) {
+      const Index at = (q + pass.stride * p) * from.step, there = (q + pass.stride * radix * p) * to.step;
+      const Elements<const T> source{from.re + at, from.im + at, pass.stride * pass.count * from.step};
+      const Elements<T> target{to.re + there, to.im + there, pass.stride * to.step};
+      transform<T>(*pass.prime, source, pass.count > 1 ? line : target, scratch + radix * width<T>);
+      for (Index j = 0; j < radix && pass.count > 1; ++j) {
+        Complex<T> value = load_element(scratch + j * width<T>);
+        if (j > 0) value = value * everywhere(twiddles + 2 * (j - 1));
+        store(target.re + j * target.step, value.re);
+        store(target.im + j * target.step, value.im);
+      }
+    }
+  }
+}
+
+// scratch is for passes of large primes.
+template <class T>
+void run(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& to, T* scratch) {
+  if (pass.prime) return run_prime_pass(pass, from, to, scratch);
   const bool twiddles = pass.count > 1;
   switch (pass.radix) {
 #define FASTDL_RADIX(R) \
@@ -80,7 +107,36 @@ void run(const Pass<T>& pass, const Elements<const T>& from, const Elements<T>& 
 template <class T>
 void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, T* out, Index out_stride, T* scratch);
 
-// exp(-2 pi i j k / n) = chirp(j) chirp(k) / chirp(k - j): a convolution with the conjugate chirp.
+// With a generator g, number g^-k is the first one and the sum over j of x[g^j] exp(-2 pi i g^(j - k) / n). The first
+// one comes to all sums as a part of the convolution's mean.
+template <class T>
+void rader(const Plan<T>& plan, const Elements<const T>& from, const Elements<T>& to, T* scratch) {
+  const Index m = plan.length - 1;
+  T* inner = scratch + m * width<T>;
+  for (Index j = 0; j < m; ++j) {
+    const Index at = plan.power[j] * from.step;
+    store_element(scratch + j * width<T>, Complex<T>{load(from.re + at), load(from.im + at)});
+  }
+  const Complex<T> first{load(from.re), load(from.im)};
+  transform(*plan.inner, false, scratch, 1, scratch, 1, inner);
+  const Complex<T> total = first + load_element(scratch);
+  for (Index j = 0; j < m; ++j) {
+    T* at = scratch + j * width<T>;
+    const Complex<T> product = load_element(at) * everywhere(plan.response + 2 * j);
+    store_element(at, j == 0 ? product + first : product);
+  }
+  transform(*plan.inner, true, scratch, 1, scratch, 1, inner);
+  store(to.re, total.re);
+  store(to.im, total.im);
+  for (Index k = 0; k < m; ++k) {
+    const Complex<T> y = load_element(scratch + k * width<T>);
+    const Index there = plan.power[m - k] * to.step;
+    store(to.re + there, y.re);
+    store(to.im + there, y.im);
+  }
+}
+
+// A convolution with the conjugate chirp.
 template <class T>
 void bluestein(const Plan<T>& plan, const Elements<const T>& from, const Elements<T>& to, T* scratch) {
   const Index n = plan.length, m = plan.inner->length;
@@ -107,7 +163,7 @@ void bluestein(const Plan<T>& plan, const Elements<const T>& from, const Element
 template <class T>
 void transform(const Plan<T>& plan, Elements<const T> from, const Elements<T>& last, T* scratch) {
   if (FASTDL_LEVEL::codelet(plan.length, from, last)) return;
-  if (plan.inner) return bluestein(plan, from, last, scratch);
+  if (plan.inner) return plan.power ? rader(plan, from, last, scratch) : bluestein(plan, from, last, scratch);
   if (plan.passes == 0) {
     const Complex<T> x{load(from.re), load(from.im)};
     store(last.re, x.re);
@@ -121,7 +177,7 @@ void transform(const Plan<T>& plan, Elements<const T> from, const Elements<T>& l
     const int left = plan.passes - 1 - i;
     const bool apart = left > 0 && (last.step != width<T> || (i == 0 && in_place));
     const Elements<T>& to = left % 2 != 0 ? first : apart ? second : last;
-    run(plan.pass[i], from, to);
+    run(plan.pass[i], from, to, scratch + 2 * plan.length * width<T>);
     from = {to.re, to.im, to.step};
   }
 }

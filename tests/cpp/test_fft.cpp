@@ -1,8 +1,8 @@
 // The FFT engine at every level this machine can run, against the definition in long double.
 //
 // Errors are relative to the root mean square of the result. Every pass rounds a few times, so the bound is a small
-// multiple of the type's precision times the root of the number of binary digits of n; Bluestein's algorithm goes
-// through two transforms of more than twice the length.
+// multiple of the type's precision times the root of the number of binary digits of n; the algorithms of Rader and of
+// Bluestein, for large primes, go through two transforms of about the length or more than twice that.
 #include <cmath>
 #include <complex>
 #include <random>
@@ -78,9 +78,12 @@ struct Split {
 
 template <class T>
 double bound(Index n) {
-  const bool bluestein = fft::SharedPlan<T>(n).plan().inner != nullptr;
+  const fft::SharedPlan<T> shared(n);
+  const fft::Plan<T>& plan = shared.plan();
+  bool convolves = plan.inner != nullptr;
+  for (int i = 0; i < plan.passes; ++i) convolves = convolves || plan.pass[i].prime;
   const double digits = std::log2(double(n) + 1);
-  return (bluestein ? 1.5 : 0.6) * (sizeof(T) == 4 ? 0x1p-23 : 0x1p-52) * std::sqrt(digits + 1);
+  return (convolves ? 1.5 : 0.6) * (sizeof(T) == 4 ? 0x1p-23 : 0x1p-52) * std::sqrt(digits + 1);
 }
 
 // The largest seen, in units of bound / multiple, for the report.
