@@ -142,7 +142,10 @@ struct Tables {
     for (Index k = 0; 2 * k <= n; ++k) put(half_turns, root(k, 2 * n));
     value.half_turns = half_turns.data();
     const std::vector<Index> found = radices(n);
-    if (found.size() == 1 && n > largest_radix) return goes_by_powers(n) ? rader(n) : bluestein(n);
+    if (found.size() == 1 && n > largest_radix) {
+      goes_by_powers(n) ? rader(n) : bluestein(n);
+      return;
+    }
     Index count = n, stride = 1;
     value.scratch = 2 * n;
     for (Index radix : found) {
@@ -371,17 +374,16 @@ SharedTurns::SharedTurns(Index order) : turns_(cache<TurnTables>().take(order)) 
 SharedTurns::~SharedTurns() { cache<TurnTables>().give_back(turns_); }
 
 double cost(Index length) {
-  const auto times = [rest = length](Index p) {
-    int count = 0;
-    for (Index left = rest; left % p == 0; left /= p) ++count;
-    return count;
-  };
-  const int twos = times(2), threes = times(3), fives = times(5);
-  double sum = cost_of_powers(twos, threes, fives);
-  for (Index radix : radices(length)) {
-    if (radix <= 5 || radix == 8) continue;
-    const Index inner = radix <= largest_radix || goes_by_powers(radix) ? radix - 1 : bluestein_size(radix);
-    sum += radix <= largest_radix ? cost_of(radix) : cost_of_convolution(inner) / static_cast<double>(radix);
+  int of[6] = {};  // how often 2, 3 and 5 divide the length
+  Index rest = length;
+  for (int p : {2, 3, 5})
+    for (; rest % p == 0; rest /= p) ++of[p];
+  double sum = cost_of_powers(of[2], of[3], of[5]);
+  for (Index prime : radices(rest)) {
+    if (prime <= largest_radix)
+      sum += cost_of(prime);
+    else
+      sum += cost_of_convolution(goes_by_powers(prime) ? prime - 1 : bluestein_size(prime)) / double(prime);
   }
   return static_cast<double>(length) * sum;
 }

@@ -68,7 +68,7 @@ class Blocks {
     turned_ = scratch_.array<T>(workers_, pitch, stride);
     for (T*& fields : fields_) fields = scratch_.array<T>(strips_.count, units_, stride);
     for (T*& grams : grams_) grams = scratch_.array<T>(strips_.count, block_, stride);
-    lengths_ = scratch_.array<T>(strips_.count, padded);
+    for (T*& lengths : lengths_) lengths = scratch_.array<T>(strips_.count, padded);
     settled_ = scratch_.array<Settled<T>>(workers_);
     claims_ = scratch_.array<Claim>(workers_);
     for (Index worker = 0; worker < workers_; ++worker) {
@@ -191,7 +191,7 @@ class Blocks {
       multiply(piece.width, weights, units_, turned, 0, count, fields, begins);
       begins = false;
     });
-    if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) measure(s);
+    if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) measure(s, lengths_[block % 2]);
   }
 
   // Asks for the samples of a block, which lie far apart, long before they are packed.
@@ -200,8 +200,8 @@ class Blocks {
   }
 
   // The strip's part of the squared length of every unit.
-  void measure(Index s) {
-    T* lengths = lengths_ + s * round_up(units_, step<T>);
+  void measure(Index s, T* of_strips) {
+    T* lengths = of_strips + s * round_up(units_, step<T>);
     for (Index i = 0; i < units_; ++i) lengths[i] = 0;
     strips_.each_piece(s, s + 1, [&](Columns piece, Index number) {
       for (Index i = 0; i < units_; ++i) {
@@ -222,6 +222,7 @@ class Blocks {
     }
   }
 
+  // What strips leave of a block is kept until the next is done: others may still be at work on that.
   void gather(Index block, Settled<T>& settled) const {
     const Index count = samples_of(block), columns = round_up(count, step<T>);
     for (Index i = 0; i < units_; ++i)
@@ -232,7 +233,8 @@ class Blocks {
     if (rule_.kind != FASTDL_HEBBIAN_NORMALIZED) return;
     for (Index i = 0; i < units_; ++i) {
       settled.squares[i] = 0;
-      for (Index s = 0; s < strips_.count; ++s) settled.squares[i] += lengths_[s * round_up(units_, step<T>) + i];
+      for (Index s = 0; s < strips_.count; ++s)
+        settled.squares[i] += lengths_[block % 2][s * round_up(units_, step<T>) + i];
     }
   }
 
@@ -275,10 +277,10 @@ class Blocks {
   }
 
   void normalize() {
-    for (Index s = 0; s < strips_.count; ++s) measure(s);
+    for (Index s = 0; s < strips_.count; ++s) measure(s, lengths_[0]);
     for (Index i = 0; i < units_; ++i) {
       T length = 0;
-      for (Index s = 0; s < strips_.count; ++s) length += lengths_[s * round_up(units_, step<T>) + i];
+      for (Index s = 0; s < strips_.count; ++s) length += lengths_[0][s * round_up(units_, step<T>) + i];
       if (!(length > 0)) continue;
       const T root = T(__builtin_sqrt(double(length)));
       strips_.each_piece([&](Columns piece, Index number) {
@@ -294,7 +296,7 @@ class Blocks {
   Strips<T> strips_;
   Index units_, block_, workers_;
   core::Scratch scratch_;
-  T *weights_, *samples_[2], *turned_, *fields_[2], *grams_[2], *lengths_;
+  T *weights_, *samples_[2], *turned_, *fields_[2], *grams_[2], *lengths_[2];
   Settled<T>* settled_;
   Claim* claims_;
 };
