@@ -164,42 +164,17 @@ class GridTransform {
   bool rows_follow_;
 };
 
-// The same for a large prime: Rader's or Bluestein's algorithm (transform.hpp) over a grid. As a lane of 16 a row takes
-// about as long in a batch, and by itself 16.6 us instead of 2.7 at 251, by Bluestein's.
+// The same for a large prime by Bluestein's algorithm (transform.hpp) over a grid. As a lane of 16 a row takes about as
+// long in a batch, and by itself 16.6 us instead of 2.7 at 251.
 template <class T>
-class GridConvolution {
+class GridBluestein {
  public:
-  explicit GridConvolution(const Plan<T>& plan) : plan_(plan), inner_(plan.inner->length, false) {}
+  explicit GridBluestein(const Plan<T>& plan) : plan_(plan), inner_(plan.inner->length, false) {}
 
   Index room() const { return 2 * plan_.inner->length + inner_.room(); }
 
   // out may be in.
   void operator()(const T* in, T* out, bool inverse, T factor, T* scratch) const {
-    return plan_.power ? rader(in, out, inverse, factor, scratch) : bluestein(in, out, inverse, factor, scratch);
-  }
-
- private:
-  void rader(const T* in, T* out, bool inverse, T factor, T* scratch) const {
-    const Index m = plan_.inner->length, re = inverse ? 1 : 0, im = 1 - re;
-    const T first_re = in[re], first_im = in[im];
-    for (Index j = 0; j < m; ++j) {
-      scratch[2 * j] = in[2 * plan_.power[j] + re];
-      scratch[2 * j + 1] = in[2 * plan_.power[j] + im];
-    }
-    inner_(scratch, scratch, false, T(1), scratch + 2 * m);
-    out[re] = (first_re + scratch[0]) * factor;
-    out[im] = (first_im + scratch[1]) * factor;
-    times_response(m, scratch);
-    scratch[0] += first_re;
-    scratch[1] += first_im;
-    inner_(scratch, scratch, true, factor, scratch + 2 * m);
-    for (Index k = 0; k < m; ++k) {
-      out[2 * plan_.power[m - k] + re] = scratch[2 * k];
-      out[2 * plan_.power[m - k] + im] = scratch[2 * k + 1];
-    }
-  }
-
-  void bluestein(const T* in, T* out, bool inverse, T factor, T* scratch) const {
     const Index n = plan_.length, m = plan_.inner->length;
     T* rest = scratch + 2 * m;
     over(n, [&](Index j, int count) {
@@ -208,7 +183,10 @@ class GridConvolution {
     });
     for (Index j = 2 * n; j < 2 * m; ++j) scratch[j] = 0;
     inner_(scratch, scratch, false, T(1), rest);
-    times_response(m, scratch);
+    over(m, [&](Index j, int count) {
+      const Complex<T> response = load_interleaved(plan_.response + 2 * j, count);
+      store_interleaved(scratch + 2 * j, load_interleaved(scratch + 2 * j, count) * response, count);
+    });
     inner_(scratch, scratch, true, T(1), rest);
     over(n, [&](Index j, int count) {
       const Complex<T> chirp = scaled(load_interleaved(plan_.chirp + 2 * j, count), factor);
@@ -217,13 +195,7 @@ class GridConvolution {
     });
   }
 
-  void times_response(Index m, T* spectrum) const {
-    over(m, [&](Index j, int count) {
-      const Complex<T> response = load_interleaved(plan_.response + 2 * j, count);
-      store_interleaved(spectrum + 2 * j, load_interleaved(spectrum + 2 * j, count) * response, count);
-    });
-  }
-
+ private:
   template <class Step>
   static FASTDL_INLINE void over(Index n, const Step& step) {
     constexpr int lanes = simd::lanes<T>;
