@@ -14,11 +14,14 @@ struct Elements {
   Index step;
 };
 
-// Transforms a lane-full if there is a codelet for the length, and says so. Input and output may be the same elements.
+// Transforms a lane-full if there is a codelet for the length, and says so: to elements, which may be those of the
+// input, or only the moduli, one vector after the other.
 #define FASTDL_FFT_BODIES(level)                                                         \
   namespace level {                                                                      \
   bool codelet(Index n, const Elements<const float>& from, const Elements<float>& to);   \
   bool codelet(Index n, const Elements<const double>& from, const Elements<double>& to); \
+  bool moduli_codelet(Index n, const Elements<const float>& from, float* moduli);        \
+  bool moduli_codelet(Index n, const Elements<const double>& from, double* moduli);      \
   }
 FASTDL_DECLARE_LEVELS(FASTDL_FFT_BODIES)
 #undef FASTDL_FFT_BODIES

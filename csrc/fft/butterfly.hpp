@@ -44,6 +44,10 @@ template <class T>
 FASTDL_INLINE Complex<T> scaled(Complex<T> a, T factor) {
   return {a.re * factor, a.im * factor};
 }
+template <class T>
+FASTDL_INLINE Vec<T> modulus(Complex<T> a) {
+  return simd::sqrt(fma(a.re, a.re, a.im * a.im));
+}
 // -i a
 template <class T>
 FASTDL_INLINE Complex<T> turned(Complex<T> a) {

@@ -129,13 +129,32 @@ struct Butterfly<T, 24> : Composite<T, 3, 8> {};
 template <class T>
 struct Butterfly<T, 32> : Composite<T, 4, 8> {};
 
-template <class T, int A, int B>
-void two_steps(const Elements<const T>& from, const Elements<T>& to) {
+// What becomes of the numbers of a transform: kept as they are, or their moduli alone, one after the other.
+//
+// Moduli by the way: a square root takes the divider ten cycles, in which the butterflies of other numbers go on. In a
+// loop of their own those were waited for, and the numbers stored and loaded again.
+template <class T>
+struct ToElements {
+  T *re, *im;
+  Index step;
+  FASTDL_INLINE void operator()(int k, Complex<T> x) const {
+    store(re + k * step, x.re);
+    store(im + k * step, x.im);
+  }
+};
+template <class T>
+struct ToModuli {
+  T* to;
+  FASTDL_INLINE void operator()(int k, Complex<T> x) const { store(to + k * (width<T> / 2), modulus(x)); }
+};
+
+template <class T, int A, int B, class To>
+void two_steps(const Elements<const T>& from, const To& to) {
   static constexpr TwoSteps<T, A, B> map{};
   // By value: what is stored might be the pointers themselves, for all that the compiler knows.
   const T *const from_re = from.re, *const from_im = from.im;
-  T *const to_re = to.re, *const to_im = to.im;
-  const Index from_step = from.step, to_step = to.step;
+  const Index from_step = from.step;
+  const To put = to;
   alignas(64) T between[A * B * width<T>];
   const auto first = [&](int b) __attribute__((always_inline)) {
     Complex<T> x[A];
@@ -157,11 +176,7 @@ void two_steps(const Elements<const T>& from, const Elements<T>& to) {
     for (int b = 0; b < B; ++b) x[b] = load_element(between + (a * B + b) * width<T>);
     Butterfly<T, B>::apply(x);
 #pragma GCC unroll 32
-    for (int b = 0; b < B; ++b) {
-      const Index at = map.out[a * B + b] * to_step;
-      store(to_re + at, x[b].re);
-      store(to_im + at, x[b].im);
-    }
+    for (int b = 0; b < B; ++b) put(map.out[a * B + b], x[b]);
   };
   if constexpr (A * B <= 48) {
 #pragma GCC unroll 16
@@ -174,9 +189,9 @@ void two_steps(const Elements<const T>& from, const Elements<T>& to) {
   }
 }
 
-// Whether a length has a codelet; it has run then. Input and output may be the same.
-template <class T>
-bool run_codelet(Index n, const Elements<const T>& from, const Elements<T>& to) {
+// Whether a length has a codelet; it has run then. Output may go to the place of the input.
+template <class T, class To>
+bool run_codelet(Index n, const Elements<const T>& from, const To& to) {
   switch (n) {
     case 8: {
       Complex<T> x[8];
@@ -184,10 +199,7 @@ bool run_codelet(Index n, const Elements<const T>& from, const Elements<T>& to) 
       for (int k = 0; k < 8; ++k) x[k] = {load(from.re + k * from.step), load(from.im + k * from.step)};
       Butterfly<T, 8>::apply(x);
 #pragma GCC unroll 8
-      for (int k = 0; k < 8; ++k) {
-        store(to.re + k * to.step, x[k].re);
-        store(to.im + k * to.step, x[k].im);
-      }
+      for (int k = 0; k < 8; ++k) to(k, x[k]);
       return true;
     }
 #define FASTDL_CODELET(A, B)      \

@@ -5,10 +5,16 @@
 namespace fastdl::fft::FASTDL_LEVEL {
 
 bool codelet(Index n, const Elements<const float>& from, const Elements<float>& to) {
-  return run_codelet<float>(n, from, to);
+  return run_codelet<float>(n, from, ToElements<float>{to.re, to.im, to.step});
 }
 bool codelet(Index n, const Elements<const double>& from, const Elements<double>& to) {
-  return run_codelet<double>(n, from, to);
+  return run_codelet<double>(n, from, ToElements<double>{to.re, to.im, to.step});
+}
+bool moduli_codelet(Index n, const Elements<const float>& from, float* moduli) {
+  return run_codelet<float>(n, from, ToModuli<float>{moduli});
+}
+bool moduli_codelet(Index n, const Elements<const double>& from, double* moduli) {
+  return run_codelet<double>(n, from, ToModuli<double>{moduli});
 }
 
 }  // namespace fastdl::fft::FASTDL_LEVEL

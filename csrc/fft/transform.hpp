@@ -189,5 +189,15 @@ void transform(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, 
   transform<T>(plan, elements(in, in_stride, inverse), elements(out, out_stride, inverse), scratch);
 }
 
+// Only the moduli of the same, one vector after the other. room is for plan.length elements, which may be those of the
+// input.
+template <class T>
+void transform_moduli(const Plan<T>& plan, bool inverse, const T* in, Index in_stride, T* moduli, T* room, T* scratch) {
+  if (FASTDL_LEVEL::moduli_codelet(plan.length, elements(in, in_stride, inverse), moduli)) return;
+  transform(plan, inverse, in, in_stride, room, 1, scratch);
+  for (Index k = 0; k < plan.length; ++k)
+    store(moduli + k * simd::lanes<T>, modulus(load_element(room + k * width<T>)));
+}
+
 }  // namespace
 }  // namespace fastdl::fft

@@ -48,11 +48,6 @@ FASTDL_INLINE Products<T, R> products(const AngularFilter<T>& filter, Index angl
   return sum;
 }
 
-template <class T>
-FASTDL_INLINE Vec<T> modulus(Complex<T> z) {
-  return simd::sqrt(fma(z.re, z.re, z.im * z.im));
-}
-
 // P + i Q and P - i Q; of a real filter both have the modulus of (P, Q).
 template <class T>
 FASTDL_INLINE Complex<T> plus(Complex<T> p, Complex<T> q) {
@@ -70,7 +65,7 @@ FASTDL_INLINE Vec<T> moduli(const AngularFilter<T>& filter, Index angles, Index 
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
     if (filter.real)
-      total = total + modulus<T>({sum.p[r].re, sum.q[r].re});
+      total = total + modulus(Complex<T>{sum.p[r].re, sum.q[r].re});
     else
       total = (total + modulus(plus(sum.p[r], sum.q[r]))) + modulus(minus(sum.p[r], sum.q[r]));
   }

@@ -77,7 +77,7 @@ void times_direction(Index n, const T* g, T* column) {
   for (Index y = 0; y < n; ++y) {
     T* at = column + y * width<T>;
     const Complex<T> z = load_element(at);
-    const Vec<T> modulus = simd::sqrt(fma(z.re, z.re, z.im * z.im));
+    const Vec<T> modulus = fft::modulus(z);
     const auto zero = modulus == Vec<T>{};
     const Vec<T> factor =
         simd::select(zero, Vec<T>{}, load(g + y * lanes<T>) / simd::select(zero, broadcast(T(1)), modulus));

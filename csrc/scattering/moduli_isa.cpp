@@ -23,8 +23,7 @@ struct Paths {
     const Index columns = p.right - p.left, size = (p.bottom - p.top) * columns;
     fold_rows(level, filter, grid, work);
     for (Index x = 0; x < level.nx; ++x) {
-      finish_column(level, grid, x, work);
-      take_moduli(level.ny, work.column, work.moduli);
+      fft::transform_moduli(*level.down, true, grid + x * width<T>, level.pitch, work.moduli, work.column, work.fft);
       if (x >= p.left && x < p.right)
         for (Index y = p.top; y < p.bottom; ++y)
           store(inside + ((y - p.top) * columns + x - p.left) * lanes<T>, load(work.moduli + y * lanes<T>));

@@ -179,54 +179,14 @@ FASTDL_INLINE void finish_column(const Level<T>& level, const T* grid, Index x, 
 
 template <class T>
 FASTDL_INLINE void take_moduli(Index n, const T* column, T* moduli) {
-  for (Index y = 0; y < n; ++y) {
-    const Complex<T> z = load_element(column + y * width<T>);
-    store(moduli + y * lanes<T>, simd::sqrt(fma(z.re, z.re, z.im * z.im)));
-  }
+  for (Index y = 0; y < n; ++y) store(moduli + y * lanes<T>, fft::modulus(load_element(column + y * width<T>)));
 }
 
-// Moduli and their averages in one loop: a square root takes the divider five cycles or so, in which the multipliers
-// have nothing else to do. R is how many averages there are.
-template <class T, int R>
-FASTDL_INLINE void moduli_and_averages(const Averages<T>& a, const T* column, T* moduli, T* out, Index out_stride) {
-  const T* taps = a.taps;
-  for (Index begin = 0; begin < a.n; begin += summed_together) {
-    Vec<T> sum[R];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};  // `= {}` is `rep stos`, and registers only after it
-    for (Index y = begin, end = end_of_part(begin, a.n); y < end; ++y, taps += R) {
-      const Complex<T> z = load_element(column + y * width<T>);
-      const Vec<T> modulus = simd::sqrt(fma(z.re, z.re, z.im * z.im));
-      store(moduli + y * lanes<T>, modulus);
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) sum[r] = fma(modulus, broadcast(taps[r]), sum[r]);
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) add_part(begin, sum[r], out + r * out_stride);
-  }
-}
-
+// The moduli of column x of a grid, in work.moduli, and their averages.
 template <class T>
-void average_moduli(const Level<T>& level, Index x, const Work<T>& work) {
-  const Averages<T>& a = level.low_down;
-  T* out = work.averages + x * lanes<T>;
-  const Index stride = level.nx * lanes<T>;
-  if (a.length == a.n) switch (a.count) {
-      case 1:
-        return moduli_and_averages<T, 1>(a, work.column, work.moduli, out, stride);
-      case 2:
-        return moduli_and_averages<T, 2>(a, work.column, work.moduli, out, stride);
-      case 4:
-        return moduli_and_averages<T, 4>(a, work.column, work.moduli, out, stride);
-      case 7:
-        return moduli_and_averages<T, 7>(a, work.column, work.moduli, out, stride);
-      case 8:
-        return moduli_and_averages<T, 8>(a, work.column, work.moduli, out, stride);
-      default:
-        break;
-    }
-  take_moduli(level.ny, work.column, work.moduli);
-  average(a, work.moduli, lanes<T>, out, stride);
+void average_moduli(const Level<T>& level, const T* grid, Index x, const Work<T>& work) {
+  fft::transform_moduli(*level.down, true, grid + x * width<T>, level.pitch, work.moduli, work.column, work.fft);
+  average(level.low_down, work.moduli, lanes<T>, work.averages + x * lanes<T>, level.nx * lanes<T>);
 }
 
 // Averages of the columns become those of the whole.
@@ -260,8 +220,7 @@ void step(const Level<T>& level, const Filter& filter, T* grid, T* spectrum, con
   core::check_interrupt();
   fold_rows(level, filter, grid, work);
   for (Index x = 0; x < level.nx; ++x) {
-    finish_column(level, grid, x, work);
-    average_moduli(level, x, work);
+    average_moduli(level, grid, x, work);
     if (spectrum) column_spectrum(level, x, spectrum, work);
   }
   average_across(level, work.averages, work.result);

@@ -50,20 +50,70 @@ void window_of(const fastdl_scattering_axis& axis, Index& first, Index& length) 
   first = modulo(best_end + 1, n);
 }
 
+// The sum of two places that are each other's image for a dense matrix (place, average), or -1.
+template <class T>
+Index mirror_of(const std::vector<double>& matrix, Index n, Index count) {
+  double largest = 0;
+  for (double tap : matrix) largest = std::max(largest, std::abs(tap));
+  for (Index sum = 0; sum < n; ++sum) {
+    bool mirrored = true;
+    for (Index i = 0; i < n && mirrored; ++i)
+      for (Index p = 0; p < count && mirrored; ++p)
+        mirrored = std::abs(matrix[std::size_t(i * count + p)] -
+                            matrix[std::size_t(modulo(sum - i, n) * count + count - 1 - p)]) <= negligible<T> * largest;
+    if (mirrored) return sum;
+  }
+  return -1;
+}
+
+// The places in pairs, and the taps for their sums and differences.
+template <class T>
+Averages<T> PlanTables<T>::mirrored(const std::vector<double>& matrix, Index sum, Averages<T> averages) {
+  const Index n = averages.n, count = averages.count, sums = count - count / 2;
+  const auto tap = [&](Index i, Index p) { return matrix[std::size_t(i * count + p)]; };
+  std::vector<std::int32_t> pairs, centres;
+  std::vector<T> taps, taps_of_centres;
+  for (Index i = 0; i < n; ++i) {
+    const Index image = modulo(sum - i, n);
+    if (image < i) continue;
+    if (image == i) {
+      centres.push_back(std::int32_t(i));
+      for (Index p = 0; p < sums; ++p) taps_of_centres.push_back(T(tap(i, p)));
+      continue;
+    }
+    pairs.push_back(std::int32_t(i));
+    pairs.push_back(std::int32_t(image));
+    for (Index p = 0; p < sums; ++p) taps.push_back(T((tap(i, p) + tap(image, p)) / 2));
+    for (Index p = 0; p < count / 2; ++p) taps.push_back(T((tap(i, p) - tap(image, p)) / 2));
+  }
+  averages.mirror = {std::ssize(pairs) / 2, std::ssize(centres), nullptr};
+  pairs.insert(pairs.end(), centres.begin(), centres.end());
+  taps.insert(taps.end(), taps_of_centres.begin(), taps_of_centres.end());
+  averages.mirror.place = keep(offsets_, std::move(pairs));
+  averages.taps = keep(numbers_, std::move(taps));
+  return averages;
+}
+
 // By the window, or where that is nearly everything, a dense matrix.
 template <class T>
 Averages<T> PlanTables<T>::averages_of(const fastdl_scattering_axis& axis) {
   const Index n = axis.size;
   Index first, length;
   window_of<T>(axis, first, length);
-  Averages<T> result{n, axis.count, length, nullptr, nullptr};
+  Averages<T> result{n, axis.count, length, nullptr, nullptr, {}};
   std::vector<T> taps;
   std::vector<Index> start;
-  if (4 * length >= 3 * n || n <= 64) {
+  if (4 * length >= 3 * n || n <= most_mirrored) {
     result.length = n;
-    taps.reserve(std::size_t(n) * std::size_t(axis.count));  // at once, and refused at once where it is too much
+    std::vector<double> matrix;
+    matrix.reserve(std::size_t(n) * std::size_t(axis.count));  // at once, and refused at once where it is too much
     for (Index i = 0; i < n; ++i)
-      for (Index p = 0; p < axis.count; ++p) taps.push_back(T(axis.kernel[modulo(axis.first + p * axis.step - i, n)]));
+      for (Index p = 0; p < axis.count; ++p) matrix.push_back(axis.kernel[modulo(axis.first + p * axis.step - i, n)]);
+    if (n <= most_mirrored && axis.count <= most_mirrored) {
+      const Index sum = mirror_of<T>(matrix, n, axis.count);
+      if (sum >= 0) return mirrored(matrix, sum, result);
+    }
+    for (double tap : matrix) taps.push_back(T(tap));
   } else {
     // in[position - d] for d = first + length - 1 down to first: ascending samples.
     for (Index i = 0; i < length; ++i) taps.push_back(T(axis.kernel[modulo(first + length - 1 - i, n)]));

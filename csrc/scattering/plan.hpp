@@ -13,13 +13,22 @@ namespace fastdl::scattering {
 
 using Index = std::int64_t;
 
+// Places of a dense average that each other's mirror image has the same taps for: first pairs of two, then places that
+// are their own image.
+struct Mirror {
+  Index pairs, centres;
+  const std::int32_t* place;  // or null
+};
+inline constexpr Index most_mirrored = 64;  // places
+
 // out[p] = sum over i < length of taps[i] in[(start[p] + i) mod n]; or, where length is n, over all i of
-// taps[i*count + p] in[i]
+// taps[i*count + p] in[i]; or, with pairs, as `mirrored_averages` says.
 template <class T>
 struct Averages {
   Index n, count, length;
   const Index* start;
   const T* taps;
+  Mirror mirror;
 };
 
 // The same for sums along a vector's lanes, always by a window: `length` is a multiple of `raster_block`, and taps

@@ -45,6 +45,7 @@ class PlanTables {
   PlanTables() = default;  // of a transform that is no tree, and fills them by itself
 
   Averages<T> averages_of(const fastdl_scattering_axis& axis);
+  Averages<T> mirrored(const std::vector<double>& matrix, Index sum, Averages<T> averages);
   Fold<T> fold_of(const std::vector<Coefficients>& filters, const Level<T>& from, const Level<T>& to);
   const fft::Plan<T>* transform_of(Index n);
   void add_lanes(Level<T>& level);

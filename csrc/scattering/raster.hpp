@@ -234,11 +234,7 @@ FASTDL_INLINE void moduli_of_rows(const Raster<T>& r, Index first, Index count, 
   const Index pitch = work.pitch_of(r) * width<T>;
   const T* from = work.grid + first * pitch;
   fft::load_rows<T>(fft::grid_rows(from, pitch), count, r.columns, work.row, twiddles);
-  transform(*r.across, false, work.row, 1, work.row, 1, work.fft);
-  for (Index x = 0; x < r.columns; ++x) {
-    const Complex<T> z = load_element(work.row + x * width<T>);
-    store(work.moduli + x * lanes<T>, simd::sqrt(fma(z.re, z.re, z.im * z.im)));
-  }
+  fft::transform_moduli(*r.across, false, work.row, 1, work.moduli, work.row, work.fft);
 }
 
 // Sums over a window of n values, which go round: `values` has room for a window and two vectors more. As many windows

@@ -33,8 +33,7 @@ struct Bundle {
       for_each(roto, level.ny, threads, averages,
                [&](Index y, const Work<T>& work) { fold_row(level, filter, y, grid, work); });
       for_each(roto, level.nx, threads, averages, [&](Index x, const Work<T>& work) {
-        finish_column(level, grid, x, work);
-        average_moduli(level, x, work);
+        average_moduli(level, grid, x, work);
         if (y_hat) column_spectrum(level, x, y_hat + block * size, work);
       });
       if (y_hat) spectra_of_rows(roto, level, y_hat + block * size, threads);
