@@ -132,12 +132,13 @@ struct Butterfly<T, 32> : Composite<T, 4, 8> {};
 // What becomes of the numbers of a transform: kept as they are, or their moduli alone, one after the other.
 //
 // Moduli by the way: a square root takes the divider ten cycles, in which the butterflies of other numbers go on. In a
-// loop of their own those were waited for, and the numbers stored and loaded again.
+// loop of their own those were waited for, and the numbers stored and loaded again. Every other one is left to the
+// multipliers. `turn` counts the numbers of a butterfly.
 template <class T>
 struct ToElements {
   T *re, *im;
   Index step;
-  FASTDL_INLINE void operator()(int k, Complex<T> x) const {
+  FASTDL_INLINE void operator()(int k, int, Complex<T> x) const {
     store(re + k * step, x.re);
     store(im + k * step, x.im);
   }
@@ -145,7 +146,10 @@ struct ToElements {
 template <class T>
 struct ToModuli {
   T* to;
-  FASTDL_INLINE void operator()(int k, Complex<T> x) const { store(to + k * (width<T> / 2), modulus(x)); }
+  FASTDL_INLINE void operator()(int k, int turn, Complex<T> x) const {
+    const Vec<T> square = fma(x.re, x.re, x.im * x.im);
+    store(to + k * (width<T> / 2), turn % 2 == 0 ? simd::sqrt(square) : simd::sqrt_by_estimate(square));
+  }
 };
 
 template <class T, int A, int B, class To>
@@ -176,7 +180,7 @@ void two_steps(const Elements<const T>& from, const To& to) {
     for (int b = 0; b < B; ++b) x[b] = load_element(between + (a * B + b) * width<T>);
     Butterfly<T, B>::apply(x);
 #pragma GCC unroll 32
-    for (int b = 0; b < B; ++b) put(map.out[a * B + b], x[b]);
+    for (int b = 0; b < B; ++b) put(map.out[a * B + b], b, x[b]);
   };
   if constexpr (A * B <= 48) {
 #pragma GCC unroll 16
@@ -199,7 +203,7 @@ bool run_codelet(Index n, const Elements<const T>& from, const To& to) {
       for (int k = 0; k < 8; ++k) x[k] = {load(from.re + k * from.step), load(from.im + k * from.step)};
       Butterfly<T, 8>::apply(x);
 #pragma GCC unroll 8
-      for (int k = 0; k < 8; ++k) to(k, x[k]);
+      for (int k = 0; k < 8; ++k) to(k, k, x[k]);
       return true;
     }
 #define FASTDL_CODELET(A, B)      \

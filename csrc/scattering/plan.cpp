@@ -152,63 +152,6 @@ std::vector<T> coefficients_of(const double* psi, Index size) {
   return result;
 }
 
-// Of several filters the terms are those that any of them has.
-template <class T>
-Fold<T> PlanTables<T>::fold_of(const std::vector<Coefficients>& filters, const Level<T>& from, const Level<T>& to) {
-  std::vector<std::int32_t> begin, middle, offset;
-  std::vector<T> coef;
-  std::vector<std::pair<std::int32_t, Index>> mirrored;
-  const auto add = [&](std::int32_t at, Index source) {
-    offset.push_back(at);
-    for (const Coefficients& filter : filters) coef.push_back(filter[std::size_t(source)]);
-  };
-  for (Index y = 0; y < to.ny; ++y)
-    for (Index x = 0; x < to.nx; ++x) {
-      begin.push_back(std::int32_t(offset.size()));
-      mirrored.clear();
-      for (Index ky = y; ky < from.ny; ky += to.ny)
-        for (Index kx = x; kx < from.nx; kx += to.nx) {
-          const Index source = ky * from.nx + kx;
-          bool any = false;
-          for (const Coefficients& filter : filters) any = any || filter[std::size_t(source)] != 0;
-          if (!any) continue;
-          if (ky < from.half)
-            add(std::int32_t(ky * from.pitch + kx), source);
-          else
-            mirrored.emplace_back(std::int32_t((from.ny - ky) * from.pitch + modulo(-kx, from.nx)), source);
-        }
-      middle.push_back(std::int32_t(offset.size()));
-      for (const auto& [at, source] : mirrored) add(at, source);
-    }
-  begin.push_back(std::int32_t(offset.size()));
-  std::vector<Run> runs;
-  std::vector<std::int32_t> rows;
-  const Index down = to.nx == 1 ? 1 : to.ny, across = to.nx == 1 ? to.ny : to.nx;  // a single column is one row
-  for (Index y = 0; y < down; ++y) {
-    rows.push_back(std::int32_t(runs.size()));
-    for (Index x = 0; x < across; ++x) {
-      const auto output = std::size_t(y * across + x);
-      const std::int32_t plain = middle[output] - begin[output], conjugate = begin[output + 1] - middle[output];
-      bool goes_on = x > 0 && runs.back().plain == plain && runs.back().conjugate == conjugate;
-      for (std::int32_t k = 0; goes_on && k < plain + conjugate; ++k)
-        goes_on =
-            offset[std::size_t(begin[output] + k)] - offset[std::size_t(begin[output - 1] + k)] == (k < plain ? 1 : -1);
-      if (goes_on)
-        ++runs.back().length;
-      else
-        runs.push_back({1, plain, conjugate});
-    }
-  }
-  rows.push_back(std::int32_t(runs.size()));
-  const Index terms = Index(offset.size());
-  const std::int32_t* begins = keep(offsets_, std::move(begin));
-  const std::int32_t* middles = keep(offsets_, std::move(middle));
-  const std::int32_t* places = keep(offsets_, std::move(offset));
-  const T* numbers = keep(numbers_, std::move(coef));
-  const Run* all_runs = keep(runs_, std::move(runs));
-  return {begins, middles, places, numbers, terms, Index(filters.size()), all_runs, keep(offsets_, std::move(rows))};
-}
-
 // What lanes want of a level beside the averages.
 template <class T>
 void PlanTables<T>::add_lanes(Level<T>& level) {

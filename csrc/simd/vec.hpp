@@ -273,6 +273,23 @@ FASTDL_INLINE V sqrt(V a) {
 #endif
 }
 
+// The same on the multipliers, for half of the roots where many are taken: with AVX-512 a root keeps the divider for ten
+// cycles or more, and these six instructions the multipliers for six. From 2^-126 on within 1.5 ulp, 0 at 0; of infinity
+// it is NaN.
+template <class V>
+FASTDL_INLINE V sqrt_by_estimate(V a) {
+#if defined(FASTDL_NATIVE_AVX512)
+  if constexpr (sizeof(a[0]) == 4) {
+    constexpr __mmask16 all = static_cast<__mmask16>(-1);
+    const __m512 normal = _mm512_maskz_max_ps(all, (__m512)a, _mm512_set1_ps(0x1p-126f));
+    const V estimate = (V)_mm512_maskz_rsqrt14_ps(all, normal);
+    const V root = a * estimate, half = estimate * 0.5f;
+    return fma(root, fma(-root, half, broadcast(0.5f)), root);
+  }
+#endif
+  return sqrt(a);
+}
+
 template <class V>
 FASTDL_INLINE V abs(V a) {
   if constexpr (sizeof(a[0]) == 4)
