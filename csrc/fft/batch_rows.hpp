@@ -9,6 +9,7 @@
 #include "core/threads.hpp"
 #include "fft/batch_grid.hpp"
 #include "fft/batch_short.hpp"
+#include "fft/batch_square.hpp"
 #include "fft/real.hpp"
 
 namespace fastdl::fft {
@@ -33,6 +34,10 @@ void for_rows(Index batch, Index n, Index unit, Index room, const Task& task) {
 // Complex rows; out may be in.
 template <class T>
 void transform_rows(const T* in, T* out, Index batch, Index n, bool inverse, T factor) {
+  if (goes_as_square<T>(n))
+    return for_rows<T>(batch, n, 1, 0, [&](Index i, Index, T*) {
+      transform_square(in + 2 * n * i, out + 2 * n * i, inverse, factor);
+    });
   if (goes_as_grid(n)) {
     const GridTransform<T> row(n);
     if (batch == 1) return row.together(in, out, inverse, factor);
@@ -52,10 +57,6 @@ void transform_rows(const T* in, T* out, Index batch, Index n, bool inverse, T f
   const auto in_registers = short_transform<T>(n);
   for_rows<T>(batch, n, simd::lanes<T>, (n + plan.scratch) * width<T>, [&](Index first, Index count, T* column) {
     if (in_registers && count == simd::lanes<T>) {
-      for (Index i = 0; i < 2 * n; i += simd::lanes<T>) {
-        ask_ahead<false>(in + 2 * n * first, 2 * n, i / 2);
-        ask_ahead<true>(out + 2 * n * first, 2 * n, i / 2);
-      }
       return in_registers(in + 2 * n * first, out + 2 * n * first, parts, factor);
     }
     if (in_registers) {  // fewer rows go the same way, so that each is what it is among others
@@ -125,6 +126,11 @@ void transform_real_rows(const T* in, T* out, Index batch, Index n) {
   const Index half = real_plan_length(n), size = n / 2 + 1;
   const SharedPlan<T> shared(half);
   const Plan<T>& plan = shared.plan();
+  if (n % 2 == 0 && goes_as_square<T>(half))
+    return for_rows<T>(batch, half, 1, n, [&](Index i, Index, T* room) {
+      transform_square(in + n * i, room, false, T(1));
+      join_halves(plan, room, out + 2 * size * i);
+    });
   if (n % 2 == 0 && goes_as_grid(half)) {
     const GridTransform<T> row(half);
     if (batch == 1) {

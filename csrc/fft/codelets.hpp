@@ -129,6 +129,13 @@ struct Butterfly<T, 24> : Composite<T, 3, 8> {};
 template <class T>
 struct Butterfly<T, 32> : Composite<T, 4, 8> {};
 
+template <class T>
+struct FromElements {
+  const T *re, *im;
+  Index step;
+  FASTDL_INLINE Complex<T> operator()(int k) const { return {load(re + k * step), load(im + k * step)}; }
+};
+
 // What becomes of the numbers of a transform: kept as they are, or their moduli alone, one after the other.
 //
 // Moduli by the way: a square root takes the divider ten cycles, in which the butterflies of other numbers go on. In a
@@ -158,12 +165,11 @@ constexpr int kept_rows(int a, int b) {
   return room < 2 * b ? 0 : room / (2 * b) < a ? room / (2 * b) : a;
 }
 
-template <class T, int A, int B, class To>
-void two_steps(const Elements<const T>& from, const To& to) {
+template <class T, int A, int B, class From, class To>
+FASTDL_INLINE void two_steps(const From& from, const To& to) {
   static constexpr TwoSteps<T, A, B> map{};
   // By value: what is stored might be the pointers themselves, for all that the compiler knows.
-  const T *const from_re = from.re, *const from_im = from.im;
-  const Index from_step = from.step;
+  const From get = from;
   const To put = to;
   // Some of the numbers between the steps wait in registers, where there are 32, the others in L1: Zen 4 stores 64 bytes
   // in two cycles. 20 numbers take 163 cycles instead of 208, 12 88 instead of 125, where additions alone take 160 and 84.
@@ -173,10 +179,7 @@ void two_steps(const Elements<const T>& from, const To& to) {
   const auto first = [&](int b) __attribute__((always_inline)) {
     Complex<T> x[A];
 #pragma GCC unroll 32
-    for (int a = 0; a < A; ++a) {
-      const Index at = map.in[b * A + a] * from_step;
-      x[a] = {load(from_re + at), load(from_im + at)};
-    }
+    for (int a = 0; a < A; ++a) x[a] = get(map.in[b * A + a]);
     Butterfly<T, A>::apply(x);
 #pragma GCC unroll 32
     for (int a = 0; a < A; ++a) {
@@ -207,22 +210,29 @@ void two_steps(const Elements<const T>& from, const To& to) {
   }
 }
 
+// A function for each: they are long.
+template <class T, int A, int B, class To>
+__attribute__((noinline)) void codelet_of(const FromElements<T>& from, const To& to) {
+  two_steps<T, A, B>(from, to);
+}
+
 // Whether a length has a codelet; it has run then. Output may go to the place of the input.
 template <class T, class To>
-bool run_codelet(Index n, const Elements<const T>& from, const To& to) {
+bool run_codelet(Index n, const Elements<const T>& elements, const To& to) {
+  const FromElements<T> from{elements.re, elements.im, elements.step};
   switch (n) {
     case 8: {
       Complex<T> x[8];
 #pragma GCC unroll 8
-      for (int k = 0; k < 8; ++k) x[k] = {load(from.re + k * from.step), load(from.im + k * from.step)};
+      for (int k = 0; k < 8; ++k) x[k] = from(k);
       Butterfly<T, 8>::apply(x);
 #pragma GCC unroll 8
       for (int k = 0; k < 8; ++k) to(k, k, x[k]);
       return true;
     }
-#define FASTDL_CODELET(A, B)      \
-  case A* B:                      \
-    two_steps<T, A, B>(from, to); \
+#define FASTDL_CODELET(A, B)       \
+  case A* B:                       \
+    codelet_of<T, A, B>(from, to); \
     return true;
       FASTDL_FFT_CODELETS(FASTDL_CODELET)
 #undef FASTDL_CODELET
