@@ -1,5 +1,5 @@
-// Rows of lanes x lanes complex numbers, each by itself: the matrix that a long row is too (batch_grid.hpp), here with all
-// lengths known, and nothing but L1 between memory and memory.
+// Rows of lanes x lanes complex numbers, each by itself: the matrix that a long row is too (batch_grid.hpp), here with
+// all lengths known, and nothing but L1 between memory and memory.
 #pragma once
 
 #include "fft/codelets.hpp"

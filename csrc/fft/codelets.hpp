@@ -171,8 +171,9 @@ FASTDL_INLINE void two_steps(const From& from, const To& to) {
   // By value: what is stored might be the pointers themselves, for all that the compiler knows.
   const From get = from;
   const To put = to;
-  // Some of the numbers between the steps wait in registers, where there are 32, the others in L1: Zen 4 stores 64 bytes
-  // in two cycles. 20 numbers take 163 cycles instead of 208, 12 88 instead of 125, where additions alone take 160 and 84.
+  // Some of the numbers between the steps wait in registers, where there are 32, the others in L1: Zen 4 stores 64
+  // bytes in two cycles. 20 numbers take 163 cycles instead of 208, 12 88 instead of 125, where additions alone take
+  // 160 and 84.
   constexpr int kept = A * B > 48 || simd::vector_bytes != 64 ? 0 : kept_rows(A, B);
   Complex<T> waiting[kept > 0 ? kept * B : 1];
   alignas(64) T between[A * B * width<T>];
@@ -193,8 +194,7 @@ FASTDL_INLINE void two_steps(const From& from, const To& to) {
   const auto second = [&](int a) __attribute__((always_inline)) {
     Complex<T> x[B];
 #pragma GCC unroll 32
-    for (int b = 0; b < B; ++b)
-      x[b] = a < kept ? waiting[a * B + b] : load_element(between + (a * B + b) * width<T>);
+    for (int b = 0; b < B; ++b) x[b] = a < kept ? waiting[a * B + b] : load_element(between + (a * B + b) * width<T>);
     Butterfly<T, B>::apply(x);
 #pragma GCC unroll 32
     for (int b = 0; b < B; ++b) put(map.out[a * B + b], b, x[b]);

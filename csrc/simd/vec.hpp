@@ -273,9 +273,9 @@ FASTDL_INLINE V sqrt(V a) {
 #endif
 }
 
-// The same on the multipliers, for half of the roots where many are taken: with AVX-512 a root keeps the divider for ten
-// cycles or more, and these six instructions the multipliers for six. From 2^-126 on within 1.5 ulp, 0 at 0; of infinity
-// it is NaN.
+// The same on the multipliers, for half of the roots where many are taken: with AVX-512 a root keeps the divider for
+// ten cycles or more, and these six instructions the multipliers for six. From 2^-126 on within 1.5 ulp, 0 at 0; of
+// infinity it is NaN.
 template <class V>
 FASTDL_INLINE V sqrt_by_estimate(V a) {
 #if defined(FASTDL_NATIVE_AVX512)
