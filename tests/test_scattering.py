@@ -68,6 +68,20 @@ class TestAgainstTheDefinition:
         x = rng.standard_normal((2, 20, 24)).astype(dtype)
         close(S(x), formulas.scattering2d(x, 2, 4, pre_pad=True), dtype)
 
+    def test_any_number_of_averages(self, level, dtype, rng):
+        """Down and across, odd and even numbers of them, on grids with and without places that are their own image."""
+        for n in range(2, 36):
+            arguments = dict(J=1, shape=(n, 37 - n), L=1)
+            x = rng.standard_normal((2, *arguments["shape"])).astype(dtype)
+            S = Scattering2D(**arguments)
+            close(S(x), images_of(arguments, x), dtype)
+            # Order 0 is linear: its gradient is the adjoint.
+            grad = np.zeros_like(S(x))
+            grad[:, 0] = rng.standard_normal(grad[:, 0].shape)
+            there, back = np.sum(S(x) * grad, dtype=float), np.sum(x * S.vjp(x, grad), dtype=float)
+            size = np.linalg.norm(S(x)[:, 0]) * np.linalg.norm(grad)
+            assert abs(there - back) <= TOLERANCE[dtype.name] * size
+
     @pytest.mark.parametrize("arguments", SIGNALS, ids=str)
     def test_signals(self, level, dtype, rng, arguments):
         S = Scattering1D(**arguments)

@@ -10,29 +10,30 @@ namespace {
 // The plan a real transform of length n runs on.
 inline Index real_plan_length(Index n) { return n % 2 == 0 ? n / 2 : n; }
 
-// out[k], k <= n/2: the first n/2 + 1 numbers of the transform of n real vectors. plan is of real_plan_length(n),
-// scratch has room for plan.scratch + n elements.
+// out[k], k <= n/2: the first n/2 + 1 numbers of the transform of n real vectors, `stride` elements apart. plan is of
+// real_plan_length(n), scratch has room for plan.scratch + n elements.
 template <class T>
-void real_forward(const Plan<T>& plan, Index n, const T* in, T* out, T* scratch) {
+void real_forward(const Plan<T>& plan, Index n, const T* in, T* out, T* scratch, Index stride = 1) {
   T* rest = scratch + n * width<T>;
+  const Index step = stride * width<T>;
   if (n % 2 != 0) {
     for (Index j = 0; j < n; ++j) store_element(scratch + j * width<T>, Complex<T>{load(in + j * width<T> / 2), {}});
     transform(plan, false, scratch, 1, scratch, 1, rest);
-    for (Index k = 0; k <= n / 2; ++k) store_element(out + k * width<T>, load_element(scratch + k * width<T>));
+    for (Index k = 0; k <= n / 2; ++k) store_element(out + k * step, load_element(scratch + k * width<T>));
     return;
   }
   const Index half = n / 2;
   transform(plan, false, in, 1, scratch, 1, rest);
   const Complex<T> start = load_element(scratch);
   store_element(out, Complex<T>{start.re + start.im, {}});
-  store_element(out + half * width<T>, Complex<T>{start.re - start.im, {}});
+  store_element(out + half * step, Complex<T>{start.re - start.im, {}});
   for (Index k = 1; k <= half / 2; ++k) {
     const Complex<T> front = load_element(scratch + k * width<T>);
     const Complex<T> back = conjugate(load_element(scratch + (half - k) * width<T>));
     const Complex<T> even = scaled(front + back, T(0.5));
     const Complex<T> odd = turned(scaled(front - back, T(0.5))) * everywhere(plan.half_turns + 2 * k);
-    store_element(out + k * width<T>, even + odd);
-    store_element(out + (half - k) * width<T>, conjugate(even - odd));
+    store_element(out + k * step, even + odd);
+    store_element(out + (half - k) * step, conjugate(even - odd));
   }
 }
 

@@ -200,9 +200,7 @@ void average_across(const Level<T>& level, const T* averages, T* result) {
 // The real column in work.moduli: column x of a half spectrum, up to the transforms of its rows.
 template <class T>
 void column_spectrum(const Level<T>& level, Index x, T* spectrum, const Work<T>& work) {
-  fft::real_forward(*level.real, level.ny, work.moduli, work.column, work.fft);
-  for (Index k = 0; k < level.half; ++k)
-    store_element(spectrum + (k * level.pitch + x) * width<T>, load_element(work.column + k * width<T>));
+  fft::real_forward(*level.real, level.ny, work.moduli, spectrum + x * width<T>, work.fft, level.pitch);
 }
 
 template <class T>

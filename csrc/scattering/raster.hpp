@@ -385,9 +385,7 @@ void use_signal(const Level<T>& level, T* spectrum, T* out, const RasterWork<T>&
   for (Index g = 0; g < groups_of(r.columns, lanes<T>); ++g) {
     for (Index y = 0; y < r.rows; ++y)
       store(work.moduli + y * lanes<T>, load(work.values + y * r.columns + g * lanes<T>));
-    fft::real_forward(*r.real, r.rows, work.moduli, work.column, work.fft);
-    for (Index k = 0; k < half; ++k)
-      store_element(work.grid + (k * pitch + g) * width<T>, load_element(work.column + k * width<T>));
+    fft::real_forward(*r.real, r.rows, work.moduli, work.grid + g * width<T>, work.fft, pitch);
   }
   for (Index k = 0; k < half; k += lanes<T>) {
     const Index count = half - k < lanes<T> ? half - k : lanes<T>;
