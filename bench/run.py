@@ -21,16 +21,26 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import compare  # noqa: E402
-import foreign  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import page  # noqa: E402
 import report  # noqa: E402
 
-FAMILIES = ("gram", "engine", "conv", "group", "hebbian", "scattering", "fft")
-
 # A quick run begins nothing new after this many seconds, and with all families ends within 180.
 QUICK_LIMIT = 160.0
+
+# What a case takes with its check and all rivals, and a process before its first case: measured on 2 cores of Zen 4.
+SECONDS_OF_CASE = {
+    "gram": 3.0,
+    "engine": 1.5,
+    "conv": 0.9,
+    "group": 1.8,
+    "hebbian": 2.2,
+    "scattering": 10.0,
+    "fft": 0.5,
+}
+SECONDS_TO_BEGIN = 3.0
+FAMILIES = tuple(SECONDS_OF_CASE)
 
 INTERRUPTED = 130  # as shells have it
 
@@ -160,21 +170,9 @@ def save(record: dict, folder: Path) -> Path:
     return path
 
 
-def expected_seconds(groups: list[measure.Group], peaks: dict) -> float:
-    """Roughly what groups will take, to share out the time of a quick run."""
-    total = 0.0
-    for group in groups:
-        rates = peaks["gflops"].get(group.isa, {}).get(group.dtype, {})
-        # Half of peak is common, and 200 million entries a second, or two billion terms; checks and warm-up cost about
-        # as much as three more rounds.
-        call = group.flops / (0.5e9 * rates.get(str(group.threads), 10.0)) + group.entries / 2e8
-        call += 0.0 if group.flops else group.terms / 2e9
-        # Rivals that are loops over samples take 2 ns a term.
-        call += group.terms * 2e-9 if group.family == "hebbian" else 0.0
-        total += 0.5 + len(group.contenders) * (measure.FEWEST_ROUNDS + 3) * call
-        # The bound of every entry of a matrix, and another interpreter that starts and compiles.
-        total += min(group.entries, 2e7) / 5e6 + 12.0 * len(foreign.INTERPRETERS.keys() & set(group.contenders))
-    return total
+def expected_seconds(family: str, cases: int) -> float:
+    """Roughly what a process of a quick run takes for so many cases, to share out the time."""
+    return SECONDS_TO_BEGIN + SECONDS_OF_CASE[family] * cases
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -236,16 +234,16 @@ def main(arguments: list[str] | None = None) -> int:
             for isa, environment in module.passes():
                 groups = measure.selected(module, options.full, isa, options.case)
                 if groups:
-                    plan.append((f"bench_{family}.py", environment, groups))
-        progress = Progress(sum(len(groups) for _, _, groups in plan))
+                    plan.append((family, environment, len(groups)))
+        progress = Progress(sum(count for _, _, count in plan))
         collector = Collector(record, progress)
-        weights = [expected_seconds(groups, record["machine"]["peaks"]) for _, _, groups in plan]
+        weights = [expected_seconds(family, count) for family, _, count in plan]
         try:
-            for index, (file, environment, _) in enumerate(plan):
+            for index, (family, environment, _) in enumerate(plan):
                 # On a slow or busy machine everyone loses cases, rather than the last family all of them.
                 left = begin + QUICK_LIMIT - time.time()
                 deadline = None if options.full else time.time() + left * weights[index] / sum(weights[index:])
-                if run_process(command(file, options, deadline), environment, collector) != 0:
+                if run_process(command(f"bench_{family}.py", options, deadline), environment, collector) != 0:
                     status = 1
             record["complete"] = status == 0
         finally:
