@@ -97,9 +97,17 @@ Index bluestein_size(Index n) { return good_size(2 * n - 1); }
 // Of a convolution of the length, with the way in and out.
 double cost_of_convolution(Index n) { return 2 * cost(n) + 2 * static_cast<double>(n); }
 
-// Whether the convolution of a prime goes by Rader's algorithm. Its order is kept in numbers of 32 bits.
+// Whether the convolution of a prime goes by Rader's algorithm, in lanes: while they stay in L2, and where its length
+// has no large prime factor, by which tables would take long to make.
 bool goes_by_powers(Index prime) {
-  return prime < Index{1} << 31 && cost_of_convolution(prime - 1) < cost_of_convolution(bluestein_size(prime));
+  return prime <= longest_in_lanes && radices(prime - 1).back() <= largest_radix &&
+         cost_of_convolution(prime - 1) < cost_of_convolution(bluestein_size(prime));
+}
+
+// Whether a length goes by Bluestein's algorithm, all of it: a large prime, or one that is too large for a pass.
+bool goes_by_chirp(Index n, const std::vector<Index>& factors) {
+  return !factors.empty() &&
+         (factors.back() > longest_in_lanes || (factors.size() == 1 && n > largest_radix && !goes_by_powers(n)));
 }
 
 // The powers of the least generator of the numbers modulo a prime.
@@ -142,8 +150,12 @@ struct Tables {
     for (Index k = 0; 2 * k <= n; ++k) put(half_turns, root(k, 2 * n));
     value.half_turns = half_turns.data();
     const std::vector<Index> found = radices(n);
+    if (goes_by_chirp(n, found)) {
+      bluestein(n);
+      return;
+    }
     if (found.size() == 1 && n > largest_radix) {
-      goes_by_powers(n) ? rader(n) : bluestein(n);
+      rader(n);
       return;
     }
     Index count = n, stride = 1;
@@ -294,7 +306,10 @@ class Cache {
     const auto at = std::find_if(entries_.begin(), entries_.end(), [&](Entry& e) { return &e.built->value == value; });
     if (at == entries_.end()) return;  // of before a fork: the child began with an empty cache
     if (--at->users == 0 && at->size > largest) drop(at, dropped[0]);
-    if (entries_.size() > most && entries_.back().users == 0) drop(std::prev(entries_.end()), dropped[1]);
+    if (entries_.size() <= most) return;
+    // The one of longest ago that nobody holds: a plan's inner plans lie behind it.
+    const auto last = std::find_if(entries_.rbegin(), entries_.rend(), [](Entry& e) { return e.users == 0; });
+    if (last != entries_.rend()) drop(std::prev(last.base()), dropped[1]);
   }
 
  private:
@@ -379,7 +394,10 @@ double cost(Index length) {
   for (int p : {2, 3, 5})
     for (; rest % p == 0; rest /= p) ++of[p];
   double sum = cost_of_powers(of[2], of[3], of[5]);
-  for (Index prime : radices(rest)) {
+  const std::vector<Index> others = radices(rest);
+  if (rest > 1 && (others.back() > longest_in_lanes || (rest == length && goes_by_chirp(length, others))))
+    return cost_of_convolution(bluestein_size(length));
+  for (Index prime : others) {
     if (prime <= largest_radix)
       sum += cost_of(prime);
     else

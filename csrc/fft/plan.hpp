@@ -44,6 +44,8 @@ struct Plan {
 };
 
 inline constexpr int largest_radix = 31;
+// Of primes by Rader's algorithm, and of those in passes: a lane-full of 16 of the longest is 2 MB with what it takes.
+inline constexpr Index longest_in_lanes = 4096;
 
 // The plan of a length >= 1, from the cache or built.
 template <class T>

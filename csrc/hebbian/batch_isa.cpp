@@ -28,14 +28,16 @@ struct Together {
     whole = x.col_stride == 1 ? features / step<T> * step<T> : 0;
     pieces = divide_up(whole, pitch) + divide_up(features - whole, pitch);
     // By the sizes alone, as the order of sums follows from it.
-    const Index size = at_least_1(pieces * units * pitch * Index(sizeof(T)));
+    of_squares = deflates(rule) ? units * padded : rule.kind == FASTDL_HEBBIAN_OJA ? padded : 0;
+    const Index size = at_least_1((pieces * units * pitch + of_squares) * Index(sizeof(T)));
     const Index fit = at_most(most_parts, (Index{32} << 20) / size);
     length = round_up(divide_up(x.rows, at_least_1(fit)), together);
     if (length < shortest_part) length = shortest_part;
     parts = fit < 2 ? 1 : at_least_1(divide_up(x.rows, at_least_1(length)));
     total = scratch.array<T>(parts * pieces, units, pitch);
-    squares = scratch.array<T>(parts * units, padded);
-    for (Index i = 0; i < parts * units * padded; ++i) squares[i] = 0;
+    squares = scratch.array<T>(parts, of_squares);
+    for (Index i = 0; i < parts * of_squares; ++i) squares[i] = 0;
+    factors = deflates(rule) ? scratch.array<T>(units, units) : nullptr;
     weights = scratch.array<T>(pieces, units, pitch);
     for (Index p = 0; p < pieces; ++p)
       for (Index i = 0; i < units; ++i) pack_piece(w, i, piece_of(p), weights + (p * units + i) * pitch);
@@ -48,6 +50,7 @@ struct Together {
       core::parallel_for(parts, threads, [&](Index part) { learn_part(part); });
     else
       learn_in_phases(threads);
+    if (factors) core::parallel_for(divide_up(units, block), threads, [&](Index i) { add_up_factors(i * block); });
     core::parallel_for(pieces, threads, [&](Index p) { finish(p); });
   }
 
@@ -117,7 +120,8 @@ struct Together {
   static Index at_least_1(Index n) { return n < 1 ? 1 : n; }
 
   T* total_of(Index part, Index p) const { return total + (part * pieces + p) * units * pitch; }
-  T* squares_of(Index part) const { return squares + part * units * padded; }
+  // (units, padded), or for Oja's rule only the diagonal
+  T* squares_of(Index part) const { return squares + part * of_squares; }
 
   // First those of whole vectors that can be read as they lie, then the others.
   Columns piece_of(Index p) const {
@@ -143,7 +147,8 @@ struct Together {
   }
 
   void learn_in_phases(int threads) {
-    const Index fit = (Index{8} << 20) / (Index(sizeof(T)) * at_least_1(features)) / block * block;
+    const Index longest = features < 2 * padded ? 2 * padded : features;  // of a sample, or of y and lr y
+    const Index fit = (Index{8} << 20) / (Index(sizeof(T)) * at_least_1(longest)) / block * block;
     Active active(scratch, *this, at_most(fit < block ? block : fit, round_up(x.rows, block)));
     const Index most = active.most, chunks = divide_up(x.rows, most);
     const Index blocks = divide_up(most, block), tasks = blocks > pieces + 1 ? blocks : pieces + 1;
@@ -252,7 +257,7 @@ struct Together {
     if (rule.kind != FASTDL_HEBBIAN_OJA) return;
     for (Index i = 0; i < units; ++i) {
       const T* steps = active.steps_of(i / panel * panel, t) + i % panel;
-      for (Index j = 0; j < count; ++j) to[i * padded + i] += steps[j * panel] * y[j * padded + i];
+      for (Index j = 0; j < count; ++j) to[i] += steps[j * panel] * y[j * padded + i];
     }
   }
 
@@ -263,20 +268,30 @@ struct Together {
     for (Index part = 1; part < parts; ++part)
       for (Index i = 0; i < units * pitch; i += step<T>)
         simd::store(to + i, simd::load(to + i) + simd::load(total_of(part, p) + i));
-    if (rule.kind != FASTDL_HEBBIAN_OJA && !deflates(rule)) return;
-    core::Scratch own;
-    T* factors = own.array<T>(units, units);
-    for (Index i = 0; i < units; ++i)
+    const T* w_there = weights + p * units * pitch;
+    if (rule.kind == FASTDL_HEBBIAN_OJA)
+      for (Index i = 0; i < units; ++i) {
+        T sum = 0;
+        for (Index part = 0; part < parts; ++part) sum -= squares_of(part)[i];
+        for (Index j = i * pitch, end = i * pitch + piece_of(p).width; j < end; j += step<T>)
+          simd::store(to + j, simd::fma(simd::load(w_there + j), simd::broadcast(sum), simd::load(to + j)));
+      }
+    if (!factors) return;
+    combine<T>(
+        Combination<T, Index, Known<1>, Known<pitch>, Known<pitch>>{
+            factors, units, {}, w_there, {}, units, to, nullptr, to, {}},
+        units, piece_of(p).width);
+  }
+
+  // -M(squares), some rows from the first on.
+  void add_up_factors(Index first) {
+    for (Index i = first; i < at_most(first + block, units); ++i)
       for (Index j = 0; j < units; ++j) {
-        const bool kept = rule.kind == FASTDL_HEBBIAN_OJA ? j == i : rule.kind == FASTDL_HEBBIAN_SUBSPACE || j <= i;
+        const bool kept = rule.kind == FASTDL_HEBBIAN_SUBSPACE || j <= i;
         T sum = 0;
         for (Index part = 0; part < parts && kept; ++part) sum -= squares_of(part)[i * padded + j];
         factors[i * units + j] = sum;
       }
-    combine<T>(
-        Combination<T, Index, Known<1>, Known<pitch>, Known<pitch>>{
-            factors, units, {}, weights + p * units * pitch, {}, units, to, nullptr, to, {}},
-        units, piece_of(p).width);
   }
 
   const Rule& rule;
@@ -285,8 +300,9 @@ struct Together {
   Index units, features, padded;
   Index whole, pieces;  // columns that are read as they lie, and pieces of all
   Index parts, length;  // of samples
+  Index of_squares;     // numbers of a part's squares
   core::Scratch scratch;
-  T *total, *squares, *weights;
+  T *total, *squares, *factors, *weights;
 };
 
 template <class T>

@@ -25,6 +25,7 @@
 // depends on the number of threads: strips are fixed, and so is the order of their sums.
 #pragma once
 
+#include "core/interrupt.hpp"
 #include "core/threads.hpp"
 #include "hebbian/settle.hpp"
 
@@ -91,7 +92,10 @@ class Blocks {
         strips_.each_piece(begin, end, [&](Columns piece, Index number) {
           for (Index i = 0; i < units_; ++i) pack_piece(w_, i, piece, weights_of(number) + i * pitch);
         });
-      for (Index s = begin; s < end; ++s) work_on(s, block, blocks, settled, turned_ + worker * pitch * stride);
+      for (Index s = begin; s < end; ++s) {
+        core::check_interrupt();
+        work_on(s, block, blocks, settled, turned_ + worker * pitch * stride);
+      }
       if (block == blocks) claims_[worker].finite = are_numbers(begin, end);
     });
     for (Index i = 0; i < units_ && theta_; ++i) theta_[i] = settled_[0].theta[i];
@@ -104,13 +108,13 @@ class Blocks {
     return all;
   }
 
+  // By one thread, and not as a task: a call that is stopped leaves weights that it learns in place as they were, and
+  // the pool asks before every task whether it is.
   void write(const Matrix<T>& out) {
     if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) normalize();
-    core::parallel_for(strips_.count, int(workers_), [&](Index s) {
-      strips_.each_piece(s, s + 1, [&](Columns piece, Index number) {
-        const Columns there{piece.first, at_most(piece.width, out.cols - piece.first)};
-        for (Index i = 0; i < units_; ++i) unpack_row(weights_of(number) + i * pitch, there, out, i);
-      });
+    strips_.each_piece(0, strips_.count, [&](Columns piece, Index number) {
+      const Columns there{piece.first, at_most(piece.width, out.cols - piece.first)};
+      for (Index i = 0; i < units_; ++i) unpack_row(weights_of(number) + i * pitch, there, out, i);
     });
   }
 

@@ -110,7 +110,8 @@ Fold<T> PlanTables<T>::fold_of(const std::vector<Coefficients>& filters, const L
   for (Index y = 0; y < (to.nx == 1 ? 1 : to.ny); ++y) {
     rows.push_back(std::int32_t(runs.size()));
     std::vector<Stretch> stretches = stretches_of(filters, y, from, to);
-    if (filters.size() == 1) stretches = merged(stretches, from);
+    // Where several columns become one, the next output is not the next place of the filter.
+    if (filters.size() == 1 && (to.nx > 1 || from.nx == 1)) stretches = merged(stretches, from);
     for (const Stretch& stretch : stretches) {
       std::int32_t plain = 0;
       for (const Line& line : stretch.lines) plain += !line.conjugate;

@@ -63,13 +63,14 @@ struct Tree {
   std::vector<fastdl_scattering_group> groups;
   fastdl_scattering_tree plain;
 
-  // sparse: filters are 0 but for a patch that goes round the ends, as that of a wavelet does.
-  Tree(Index ny_, Index nx_, Index height_, Index width_, Index members, bool sparse = false)
+  // sparse: filters are 0 but for a patch that goes round the ends, as that of a wavelet does. flat: all levels but the
+  // finest have one column.
+  Tree(Index ny_, Index nx_, Index height_, Index width_, Index members, bool sparse = false, bool flat = false)
       : ny(ny_), nx(nx_), height(height_), width(width_) {
     const Index across = nx == 1 ? 1 : 2;
     kernels.reserve(16);
     for (Index step = 1; step <= 4; step *= 2) {
-      const Index rows = ny / step, columns = nx == 1 ? 1 : nx / step;
+      const Index rows = ny / step, columns = nx == 1 || (flat && step > 1) ? 1 : nx / step;
       kernels.push_back(random_grid(rows));
       kernels.push_back(random_grid(columns));
       // Mostly nothing: the averages then have windows, which go round the end.
@@ -491,7 +492,11 @@ void test_type(bool smoke) {
     if (smoke && batch > 1) break;
     test_tree<T>(Tree(8, 12, 7, 9, 3), batch, levels);
     if (batch < 70) test_tree<T>(Tree(20, 4, 16, 3, 16), batch, levels);
+    if (batch < 70) test_tree<T>(Tree(20, 4, 16, 3, 16, true), batch, levels);
     test_tree<T>(Tree(40, 1, 23, 1, 5), batch, levels);
+    test_tree<T>(Tree(40, 1, 23, 1, 5, true), batch, levels);
+    if (batch < 70) test_tree<T>(Tree(24, 20, 16, 13, 3, true), batch, levels);
+    for (const bool sparse : {false, true}) test_tree<T>(Tree(36, 3, 33, 3, 3, sparse, true), batch, levels);
   }
   for (const bool sparse : {false, true}) {
     test_rasters<T>(Tree(8, 12, 7, 9, 3, sparse), 3, levels);
