@@ -5,6 +5,8 @@ digit of n, so that they grow with the root of that; Bluestein's algorithm goes 
 twice the length.
 """
 
+import time
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,17 @@ def check(got, expected, dtype):
     # NumPy's own is in float64 too.
     share = 2.0 * np.finfo(dtype).eps * np.sqrt(np.log2(np.prod(expected.shape[1:])) + 2)
     assert error <= share * size, f"{error / size:.3g} of {share:.3g}"
+
+
+@pytest.mark.parametrize("n", [1021, 4099, 7207, 2 * 7207, 32003, 37 * 41 * 2, 3 * 4093])
+def test_large_primes(native_level, dtype, rng, n):
+    """Also those whose prime neighbours below them have large factors, which tables could take a minute for."""
+    x = normal(rng, (3, n), complex_of(dtype))
+    begin = time.monotonic()
+    found = transform(x)
+    assert time.monotonic() - begin < 5
+    check(found, np.fft.fft(x.astype(np.complex128)), dtype)
+    np.testing.assert_array_equal(transform(x[1:2]), found[1:2])
 
 
 @pytest.mark.parametrize("n", SIZES)

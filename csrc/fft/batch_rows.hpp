@@ -48,7 +48,8 @@ void transform_rows(const T* in, T* out, Index batch, Index n, bool inverse, T f
   const SharedPlan<T> shared(n);
   const Plan<T>& plan = shared.plan();
   // Rader's algorithm, at half the length, goes by lanes: 2.7 ms for 2^20 complex64 in rows of 1021, on two threads of
-  // Emerald Rapids, where grids took 6.0, and Bluestein's 4.3. A single row is the slower for it.
+  // Emerald Rapids, where grids took 6.0, and Bluestein's 4.3. A single row pays for it: one of 1013 takes 60 us on Zen
+  // 4, one of 1019 by Bluestein's 7.
   if (plan.chirp && goes_as_grid(plan.inner->length)) {
     const GridBluestein<T> row(plan);
     return for_rows<T>(batch, n, 1, row.room(),
