@@ -185,16 +185,25 @@ FASTDL_INLINE void two_steps(const From& from, const To& to) {
 #pragma GCC unroll 32
     for (int a = 0; a < A; ++a) {
       if (!TwoSteps<T, A, B>::coprime && a > 0) x[a] = x[a] * everywhere(map.twiddle + 2 * (b * A + a));
-      if (a < kept)
-        waiting[a * B + b] = x[a];
-      else
-        store_element(between + (a * B + b) * width<T>, x[a]);
+      if constexpr (kept > 0)
+        if (a < kept) {
+          waiting[a * B + b] = x[a];
+          continue;
+        }
+      store_element(between + (a * B + b) * width<T>, x[a]);
     }
   };
   const auto second = [&](int a) __attribute__((always_inline)) {
     Complex<T> x[B];
 #pragma GCC unroll 32
-    for (int b = 0; b < B; ++b) x[b] = a < kept ? waiting[a * B + b] : load_element(between + (a * B + b) * width<T>);
+    for (int b = 0; b < B; ++b) {
+      if constexpr (kept > 0)
+        if (a < kept) {
+          x[b] = waiting[a * B + b];
+          continue;
+        }
+      x[b] = load_element(between + (a * B + b) * width<T>);
+    }
     Butterfly<T, B>::apply(x);
 #pragma GCC unroll 32
     for (int b = 0; b < B; ++b) put(map.out[a * B + b], b, x[b]);
