@@ -24,7 +24,8 @@ struct TableTwiddles {
 };
 
 // to[j]: column j of `lanes` rows of a grid, times its factor, for all columns rounded up to whole vectors. First the
-// real parts, then the imaginary ones: both at once are more than there are registers.
+// real parts, then the imaginary ones: both at once are more than there are registers. A single block may stay in
+// place.
 template <class T, class Twiddles>
 FASTDL_INLINE void load_turned(const T* grid, Index pitch, Index columns, T* to, const Twiddles& twiddles) {
   constexpr int lanes = simd::lanes<T>;
@@ -40,7 +41,7 @@ FASTDL_INLINE void load_turned(const T* grid, Index pitch, Index columns, T* to,
 #pragma GCC unroll 16
     for (int i = 0; i < lanes; ++i) x[i] = load(from + i * pitch + lanes);
     simd::transpose<T>(x);
-    const auto factor = twiddles.from(first);
+    const auto& factor = twiddles.from(first);
 #pragma GCC unroll 16
     for (int i = 0; i < lanes; ++i)
       if (first + i < columns) store_element(at + i * width<T>, Complex<T>{load(at + i * width<T>), x[i]} * factor(i));

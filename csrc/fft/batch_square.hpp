@@ -2,8 +2,8 @@
 // all lengths known, and nothing but L1 between memory and memory.
 #pragma once
 
+#include "fft/batch_grid.hpp"
 #include "fft/codelets.hpp"
-#include "fft/interleaved.hpp"
 
 namespace fastdl::fft {
 namespace {
@@ -21,6 +21,9 @@ struct SquareTurns {
         im[a * lanes + b] = T(-turns_of<n>.sine[a * b]);
       }
   }
+
+  FASTDL_INLINE Complex<T> operator()(Index a) const { return {load(re + a * lanes), load(im + a * lanes)}; }
+  FASTDL_INLINE const SquareTurns& from(Index) const { return *this; }  // there is one block
 };
 
 template <class T>
@@ -66,21 +69,7 @@ void transform_square(const T* in, T* out, bool inverse, T factor) {
   static constexpr SquareTurns<T> turns{};
   alignas(64) T grid[lanes * width<T>];
   transform_lanes<T>(FromInterleaved<T>{in, inverse}, ToElements<T>{grid, grid + lanes, width<T>});
-  // First the real parts, then the imaginary ones: both at once are more than there are registers.
-  Vec<T> x[lanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) x[i] = load(grid + i * width<T>);
-  simd::transpose<T>(x);
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) store(grid + i * width<T>, x[i]);
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) x[i] = load(grid + i * width<T> + lanes);
-  simd::transpose<T>(x);
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) {
-    const Complex<T> turn{load(turns.re + i * lanes), load(turns.im + i * lanes)};
-    store_element(grid + i * width<T>, Complex<T>{load(grid + i * width<T>), x[i]} * turn);
-  }
+  load_turned<T>(grid, width<T>, lanes, grid, turns);
   transform_lanes<T>(FromElements<T>{grid, grid + lanes, width<T>}, ToInterleaved<T>{out, inverse, factor});
 }
 

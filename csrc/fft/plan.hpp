@@ -10,12 +10,12 @@ namespace fastdl::fft {
 
 using Index = std::int64_t;
 
-// One pass of Stockham's algorithm over count * radix * stride elements:
-//   y[q + stride*(radix*p + j)] = w^(j*p) * sum over k of x[q + stride*(p + count*k)] r^(j*k)
-// with w = exp(-2 pi i / (count*radix)) and r = exp(-2 pi i / radix), for p < count, q < stride and j, k < radix.
 template <class T>
 struct Plan;
 
+// One pass of Stockham's algorithm over count * radix * stride elements:
+//   y[q + stride*(radix*p + j)] = w^(j*p) * sum over k of x[q + stride*(p + count*k)] r^(j*k)
+// with w = exp(-2 pi i / (count*radix)) and r = exp(-2 pi i / radix), for p < count, q < stride and j, k < radix.
 template <class T>
 struct Pass {
   Index radix;
@@ -26,7 +26,8 @@ struct Pass {
 };
 
 // exp(-2 pi i j / length) for all lengths: by passes, or of a prime larger than largest_radix by a convolution, which a
-// transform of another length makes. Of two sorts the one with the lesser cost is taken:
+// transform of another length makes. Of two sorts the one with the lesser cost is taken, and for lengths with a prime
+// factor larger than longest_in_lanes always the second:
 //   Rader's: the numbers but the first, in the order of the powers of a generator, are convolved round a circle of
 //   length - 1;
 //   Bluestein's: exp(-2 pi i j k / n) = chirp(j) chirp(k) / chirp(k - j), of length 2*length - 1 or more.
