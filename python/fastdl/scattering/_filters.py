@@ -56,12 +56,33 @@ def morlet_2d(shape: tuple[int, int], sigma: float, theta: float, xi: float, sla
     x, y = _window(shape[0], reach)[:, None], _window(shape[1], reach)[None, :]
     # The factor is 1/(2π) with the π of four digits that the convention has.
     envelope = np.exp(-(xx * x * x + 2 * xy * x * y + yy * y * y)) * (slant / (2 * 3.1415 * sigma * sigma))
-    values = envelope
-    if xi:
-        wave = envelope * (np.exp(1j * xi * c * x) * np.exp(1j * xi * s * y))
-        values = wave - (wave.sum() / envelope.sum()) * envelope
-    values = _wrapped(_wrapped(values, 0, int(x[0, 0]), shape[0]), 1, int(y[0, 0]), shape[1])
-    return np.fft.fft2(values).real
+
+    def half_spectrum(values: HostArray) -> HostArray:
+        return np.fft.rfft2(_wrapped(_wrapped(values, 0, int(x[0, 0]), shape[0]), 1, int(y[0, 0]), shape[1]))
+
+    if not xi:
+        return _even_and_odd(half_spectrum(envelope).real, np.zeros(1), shape)
+
+    def of_wave(wave: HostArray) -> HostArray:
+        wave -= (envelope * wave).sum() / envelope.sum()
+        wave *= envelope
+        return half_spectrum(wave)
+
+    # The real part of the transform is even where it comes from the real part, and odd where from the imaginary one:
+    # half of each is enough.
+    angle = xi * c * x + xi * s * y
+    even = of_wave(np.cos(angle)).real.copy()
+    odd = of_wave(np.sin(angle, out=angle)).imag
+    return _even_and_odd(even, -odd, shape)
+
+
+def _even_and_odd(even: HostArray, odd: HostArray, shape: tuple[int, int]) -> HostArray:
+    """Give the sum of an even array and an odd one, of which there are the columns up to the middle."""
+    columns = shape[1] // 2 + 1
+    whole = np.empty(shape)
+    np.add(even, odd, out=whole[:, :columns])
+    whole[:, columns:] = np.roll((even - odd)[::-1, shape[1] - columns : 0 : -1], 1, 0)
+    return whole
 
 
 def cropped(spectrum: HostArray, level: int, axes: tuple[int, ...]) -> HostArray:
@@ -100,6 +121,11 @@ def wavelet_2d(shape: tuple[int, int], L: int, j: int, t: int) -> HostArray:
         if square and L // 2 + turn in known:  # in both
             return np.roll(of_turn(L // 2 + turn).T[:, ::-1], 1, 1)
     return _computed_2d(shape, 0.8 * 2**j, turn * np.pi / L, 0.75 * np.pi / 2**j, 4.0 / L)
+
+
+def forget_2d() -> None:
+    """Drop the wavelets that were kept for their mirror images."""
+    _computed_2d.cache_clear()
 
 
 def low_pass_2d(shape: tuple[int, int], J: int) -> HostArray:
@@ -215,8 +241,13 @@ def _harmonic_scale(degree: int) -> float:
 
 
 @lru_cache(2)
-def bank_3d(shape: tuple[int, int, int], J: int, L: int, sigma_0: float) -> tuple[HostArray, ...]:
-    """Give solid harmonic wavelets in the Fourier domain: for each l up to L an array (J + 1, 2 l + 1, M, N, O)."""
+def bank_3d(
+    shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str = "complex128", covariant: bool = True
+) -> tuple[HostArray, ...]:
+    """Give solid harmonic wavelets in the Fourier domain: for each l up to L an array (J + 1, 2 l + 1, M, N, O).
+
+    Without `covariant` of each degree only the first harmonic. All are computed in double precision, one at a time.
+    """
     # An odd size begins at -(size + 1)/2, as floor division of the negative size has it.
     axes = [2 * np.pi / size * np.fft.ifftshift(np.arange(-size // 2, -size // 2 + size)) for size in shape]
     z, y, x = np.meshgrid(*axes, indexing="ij", sparse=True)
@@ -226,16 +257,13 @@ def bank_3d(shape: tuple[int, int, int], J: int, L: int, sigma_0: float) -> tupl
     polar_cosine = -np.sin(np.arctan2(np.broadcast_to(z, shape), np.broadcast_to(flat, shape)))
     banks = []
     for degree in range(L + 1):
-        if degree == 0:
-            factor, angular = 1.0 + 0j, [np.ones(shape)]
-        else:
-            factor = (2 * np.pi) ** 1.5 * (-1j) ** degree * _harmonic_scale(degree)
-            angular = [_harmonic(degree, m, polar_cosine, azimuth) for m in range(-degree, degree + 1)]
-        bank = np.empty((J + 1, 2 * degree + 1, *shape), np.complex128)
-        for j in range(J + 1):
-            scaled = square * (sigma_0 * 2**j) ** 2
-            radial = factor * scaled ** (degree / 2) * np.exp(-0.5 * scaled)
-            for m, harmonic in enumerate(angular):
-                bank[j, m] = harmonic * radial
+        factor = (2 * np.pi) ** 1.5 * (-1j) ** degree * _harmonic_scale(degree) if degree else 1.0
+        orders = range(-degree, degree + 1) if covariant else [-degree]
+        bank = np.empty((J + 1, len(orders), *shape), dtype)
+        for m, order in enumerate(orders):
+            harmonic = factor * _harmonic(degree, order, polar_cosine, azimuth) if degree else factor
+            for j in range(J + 1):
+                scaled = square * (sigma_0 * 2**j) ** 2
+                bank[j, m] = harmonic * (scaled ** (degree / 2) * np.exp(-0.5 * scaled))
         banks.append(frozen(bank))
     return tuple(banks)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from fastdl._dispatch import core, load_cuda
+from fastdl.scattering._filters import forget_2d
 
 if TYPE_CHECKING:
     from fastdl._arrays import Array, HostArray
@@ -75,7 +76,7 @@ def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
     def give(group: int, follower: bool, number: int) -> HostArray:
         return (used[group].followers if follower else used[group].members)[number].psi
 
-    return kind(
+    plan = kind(
         tree.shape[0],
         1 if flat else tree.shape[1],
         places[0],
@@ -85,6 +86,8 @@ def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
         groups,
         *([give] if one_by_one else []),
     )
+    forget_2d()
+    return plan
 
 
 class Plan:
@@ -217,16 +220,16 @@ _filters: dict[Any, Any] = {}  # of volumes, on devices: those of the last trans
 _MOST_FILTERS = 4
 
 
-def filters_of(spectra: tuple[HostArray, ...], size: tuple[int, ...], call: Call) -> Any:
+def filters_of(bank: tuple[HostArray, ...], spectra: list[HostArray], size: tuple[int, ...], call: Call) -> Any:
     """Give the filters of volumes, uploaded to the device of a call; None where there are no kernels for the sizes.
 
-    `spectra` are frozen and kept by their maker, so that they are known by their identity.
+    `spectra` are those of `bank`, whose arrays are kept by their maker, so that they are known by their identity.
     """
-    key = (load_cuda(), call.library.place(call.like)[0], *map(id, spectra))
+    key = (load_cuda(), call.library.place(call.like)[0], *map(id, bank))
     if key not in _filters:
         kind = "FiltersF32" if call.precision == np.float32 else "FiltersF64"
-        made = _on_device(lambda family: getattr(family, kind)(list(spectra), list(size)), call)
+        made = _on_device(lambda family: getattr(family, kind)(spectra, list(size)), call)
         while len(_filters) >= _MOST_FILTERS:
             _filters.pop(next(iter(_filters)), None)
-        _filters[key] = (made, spectra)  # which keeps their identities
+        _filters[key] = (made, bank)  # which keeps their identities
     return _filters[key][0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from fastdl._arrays import kind
 from fastdl._dispatch import Operation
 from fastdl.scattering._checks import batch_of, flag, grad_of, sizes, whole
-from fastdl.scattering._filters import bank_3d, frozen
+from fastdl.scattering._filters import bank_3d
 from fastdl.scattering._native import filters_of
 
 if TYPE_CHECKING:
@@ -29,16 +28,6 @@ def _positive(where: str, name: str, value: Any) -> float:
     if not 0 < number < math.inf:
         raise ValueError(f"[{where}] expected {name} to be a number above 0, got {value}")
     return number
-
-
-@lru_cache(2)
-def _spectra(
-    shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str, covariant: bool
-) -> tuple[HostArray, ...]:
-    """Give the filters as the kernels read them: (scales, harmonics, voxels) in the precision of the volumes."""
-    kind = np.complex64 if dtype == "float32" else np.complex128
-    used = [filters if covariant else filters[:, :1] for filters in bank_3d(shape, J, L, sigma_0)]
-    return tuple(frozen(filters.reshape(*filters.shape[:2], -1).astype(kind, copy=False)) for filters in used)
 
 
 def _extreme(call: Call) -> Any:
@@ -152,17 +141,19 @@ class HarmonicScattering3D:
 
     def _told(self, call: Call) -> tuple[Any, ...]:
         """Give what the backend of a call is told of the transform."""
-        bank = bank_3d(self.shape, self.J, self.L, self.sigma_0)
         if call.compiled:
-            filters = _spectra(self.shape, self.J, self.L, self.sigma_0, call.precision.name, self.rotation_covariant)
-            told: Any = list(filters)
+            # As the kernels read them: (scales, harmonics, voxels) in the precision of the volumes.
+            dtype = "complex64" if call.precision.name == "float32" else "complex128"
+            bank = bank_3d(self.shape, self.J, self.L, self.sigma_0, dtype, self.rotation_covariant)
+            told: Any = [filters.reshape(*filters.shape[:2], -1) for filters in bank]
             if call.backend == "native":
                 call.arrays = tuple(np.ascontiguousarray(array) for array in call.arrays)
             else:
-                told = filters_of(filters, self.shape, call)
+                told = filters_of(bank, told, self.shape, call)
             if told is not None:
                 return told, list(self.shape), self.max_order, list(self.integral_powers)
             call.backend = "reference"
+        bank = bank_3d(self.shape, self.J, self.L, self.sigma_0)
         return bank, self.max_order, self.rotation_covariant, self.integral_powers
 
     def _in_double(
