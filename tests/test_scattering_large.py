@@ -1,5 +1,9 @@
 """Large images and long signals, which kernels take one at a time: against the definition, and what they promise."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -78,9 +82,62 @@ def test_nan_stays_in_its_image(dtype, rng, arguments):
     assert found[[0, 2]].tobytes() == clean[[0, 2]].tobytes()
 
 
+@pytest.mark.parametrize("arguments", [*IMAGES, *SIGNALS], ids=str)
+def test_gradient_of_the_reference(level, dtype, rng, arguments):
+    S = transform(arguments)
+    x = rng.standard_normal((2, *shape_of(arguments))).astype(dtype)
+    grad = rng.standard_normal(S(x).shape).astype(dtype)
+    with fastdl.backend("reference"):
+        expected = S.vjp(x.astype(np.float64), grad.astype(np.float64))
+    # Moduli near 0 have directions of few digits.
+    assert relative(S.vjp(x, grad), expected) <= {"float32": 3e-4, "float64": 1e-10}[dtype.name]
+
+
+@pytest.mark.parametrize("arguments", [IMAGES[0], SIGNALS[1]], ids=str)
+def test_same_bits_of_gradients_for_any_threads_and_any_batch(level, dtype, rng, arguments):
+    S = transform(arguments)
+    x = rng.standard_normal((5, *shape_of(arguments))).astype(dtype)
+    grad = rng.standard_normal(S(x).shape).astype(dtype)
+    with fastdl.threads(1):
+        alone = S.vjp(x, grad)
+    for threads in (2, 3):
+        with fastdl.threads(threads):
+            assert S.vjp(x, grad).tobytes() == alone.tobytes()
+    for first, end in ((0, 1), (1, 3), (4, 5)):
+        assert S.vjp(x[first:end], grad[first:end]).tobytes() == alone[first:end].tobytes()
+
+
+MEMORY = """
+import sys
+import numpy as np
+from pathlib import Path
+import fastdl
+from fastdl.scattering import Scattering1D, Scattering2D
+
+def resident(what):
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition(what)[2].split()[1]) / 1024
+
+fastdl.set_num_threads(2)
+S = {"image": lambda: Scattering2D(3, (1024, 1024), L=2), "signal": lambda: Scattering1D(8, 2**18, Q=2)}[sys.argv[1]]()
+x = np.ones(S.shape, np.float32)
+grad = np.ones(S(x).shape, np.float32)
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+result = S.vjp(x, grad)
+print(resident("VmHWM") - before - result.nbytes / 2**20)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel tells no peaks")
+@pytest.mark.parametrize("kind", ["image", "signal"])
+def test_gradients_take_grids_of_one_image(native, kind):
+    done = subprocess.run([sys.executable, "-c", MEMORY, kind], capture_output=True, text=True, check=True)
+    assert float(done.stdout) <= 2 * 32  # MB a thread; it was 400 with a lane-full of grids
+
+
 @pytest.mark.parametrize("arguments", [IMAGES[0], SIGNALS[1]], ids=str)
 def test_gradient_along_a_direction(rng, arguments):
-    """The plan of gradients is made from that of the transform."""
     S = transform(arguments)
     x, direction = rng.standard_normal((2, *shape_of(arguments)))
     grad = rng.standard_normal(S(x).shape)

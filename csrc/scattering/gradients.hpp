@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/interrupt.hpp"
+#include "scattering/direction.hpp"
 #include "scattering/paths.hpp"
 
 namespace fastdl::scattering {
@@ -70,20 +71,6 @@ struct ModuliBack {
     }
   }
 };
-
-// column[y] <- g[y] z/|z|, z = column[y]
-template <class T>
-void times_direction(Index n, const T* g, T* column) {
-  for (Index y = 0; y < n; ++y) {
-    T* at = column + y * width<T>;
-    const Complex<T> z = load_element(at);
-    const Vec<T> modulus = fft::modulus(z);
-    const auto zero = modulus == Vec<T>{};
-    const Vec<T> factor =
-        simd::select(zero, Vec<T>{}, load(g + y * lanes<T>) / simd::select(zero, broadcast(T(1)), modulus));
-    store_element(at, Complex<T>{z.re * factor, z.im * factor});
-  }
-}
 
 // A column of a complex grid, transformed forward and put back.
 template <class T>

@@ -20,6 +20,14 @@ int threads_for(const Plan<T>& plan, Index images) {
   return plan.flops * double(images) < 2e5 ? 1 : core::thread_count();  // below 30 us or so
 }
 
+// Of images without averages, the images themselves, padded: a part of level 0.
+template <class T>
+void images_themselves(const Plan<T>& plan, const fastdl_scattering_part& p, const T* x, Index batch, T* to) {
+  for (Index image = 0; image < batch; ++image, x += plan.samples())
+    for (Index y = p.top; y < p.bottom; ++y)
+      for (Index i = p.left; i < p.right; ++i) *to++ = x[plan.place_y[y] * plan.width_of_image + plan.place_x[i]];
+}
+
 // Lanes `first` to `first + count - 1` of all pairs of an image of the block and a member of the group.
 struct LaneTask {
   Index group, first;

@@ -59,21 +59,12 @@ struct Paths {
            grid, static_cast<T*>(nullptr), inside, work);
     }
   }
-
-  // The images themselves.
-  void zeroth(const T* x, Index batch) const {
-    const fastdl_scattering_part& p = part[0];
-    T* to = out[0];
-    for (Index image = 0; image < batch; ++image, x += plan.samples())
-      for (Index y = p.top; y < p.bottom; ++y)
-        for (Index i = p.left; i < p.right; ++i) *to++ = x[plan.place_y[y] * plan.width_of_image + plan.place_x[i]];
-  }
 };
 
 template <class T>
 void moduli_of(const Plan<T>& plan, const fastdl_scattering_part* part, const T* x, Index batch, T* const* out) {
   const Paths<T> paths{plan, part, out};
-  paths.zeroth(x, batch);
+  images_themselves(plan, part[0], x, batch, out[0]);
   for (Index first = 0; first < batch; first += lanes<T>) {
     const Index count = batch - first < lanes<T> ? batch - first : lanes<T>;
     core::Scratch scratch;

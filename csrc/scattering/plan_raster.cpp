@@ -1,4 +1,4 @@
-// Plans for rasters: which transforms have them, filters by blocks of columns, and from these the plan for lanes.
+// Plans for rasters: which transforms have them, and filters by blocks of columns.
 #include <algorithm>
 #include <cmath>
 
@@ -124,62 +124,9 @@ RasterFold<T> PlanTables<T>::raster_fold_of(const Coefficients& filter, const Le
   return raster_folds_.back().fold;
 }
 
-// The coefficients that a raster's fold was made of.
-template <class T>
-std::vector<T> coefficients_of(const RasterFold<T>& fold, bool image, const Level<T>& from, const Level<T>& to) {
-  std::vector<T> result(static_cast<std::size_t>(from.ny * from.nx));
-  const Index blocks = (to.raster.columns + raster_block - 1) / raster_block;
-  const Index pitch = image ? from.raster.pitch : 2 * from.raster.plane;
-  for (const RasterRun *run = fold.run, *end = fold.run + fold.first_run[blocks]; run < end; ++run) {
-    const Index terms = run->plain + run->conjugate;
-    for (Index i = 0; i < run->length * terms; ++i) {
-      const bool conjugate = i % terms >= run->plain;
-      // Of a conjugated term, of its last number, which is that of the first lane.
-      const Index place = fold.offset[run->offset + i % terms] + i / terms * (conjugate ? -fold.step : fold.step) +
-                          (conjugate ? raster_block - 1 : 0);
-      const Index row = place / pitch, column = place % pitch;
-      const Index ky = conjugate && row > 0 ? from.ny - row : row, kx = conjugate ? from.nx - column : column;
-      const T* values = fold.coef + (run->coef + i) * raster_block;
-      for (Index l = 0; l < raster_block; ++l)
-        if (values[l] != 0) result[std::size_t(ky * from.nx + kx + l)] = values[l];
-    }
-  }
-  return result;
-}
-
-template <class T>
-const Plan<T>& PlanTables<T>::plan_of_lanes() const {
-  if (!plan_.large) return plan_;
-  std::call_once(lanes_made_, [&] {
-    auto& self = const_cast<PlanTables&>(*this);  // nothing that is there already changes
-    // Only when all is there: memory may run out halfway, and the next call begins anew.
-    std::vector<Level<T>> levels = levels_;
-    std::vector<Group<T>> groups;
-    for (Level<T>& level : levels) self.add_lanes(level);
-    for (const Group<T>& group : groups_) {
-      const Level<T>& level = levels_[std::size_t(group.level)];
-      std::vector<Coefficients> members, followers;
-      for (Index m = 0; m < group.members; ++m)
-        members.push_back(coefficients_of(group.member[m].raster, plan_.image, levels_[0], level));
-      for (Index f = 0; f < group.followers; ++f)
-        followers.push_back(coefficients_of(group.follower[f].raster, plan_.image, level,
-                                            levels_[std::size_t(group.follower[f].level)]));
-      groups.push_back(self.with_lanes(group, members, followers));
-    }
-    self.levels_of_lanes_ = std::move(levels);
-    self.groups_of_lanes_ = std::move(groups);
-    self.plan_of_lanes_ = plan_;
-    self.plan_of_lanes_.large = false;
-    self.plan_of_lanes_.level = levels_of_lanes_.data();
-    self.plan_of_lanes_.group = groups_of_lanes_.data();
-  });
-  return plan_of_lanes_;
-}
-
-#define FASTDL_MEMBERS(T)                                                                                      \
-  template Raster<T> PlanTables<T>::raster_of(const fastdl_scattering_level&);                                 \
-  template RasterFold<T> PlanTables<T>::raster_fold_of(const Coefficients&, const Level<T>&, const Level<T>&); \
-  template const Plan<T>& PlanTables<T>::plan_of_lanes() const;
+#define FASTDL_MEMBERS(T)                                                      \
+  template Raster<T> PlanTables<T>::raster_of(const fastdl_scattering_level&); \
+  template RasterFold<T> PlanTables<T>::raster_fold_of(const Coefficients&, const Level<T>&, const Level<T>&);
 FASTDL_MEMBERS(float)
 FASTDL_MEMBERS(double)
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include "scattering/plan.hpp"
@@ -36,9 +35,6 @@ class PlanTables {
 
   const Plan<T>& plan() const { return plan_; }
 
-  // The plan for lanes, which gradients of large images have too. It is made when it is first asked for.
-  const Plan<T>& plan_of_lanes() const;
-
  protected:
   using Coefficients = std::vector<T>;  // of a filter on all places of a grid
 
@@ -63,10 +59,6 @@ class PlanTables {
   }
 
   Plan<T> plan_{};
-  mutable std::once_flag lanes_made_;
-  Plan<T> plan_of_lanes_;
-  std::vector<Level<T>> levels_of_lanes_;
-  std::vector<Group<T>> groups_of_lanes_;
   std::deque<fft::SharedPlan<T>> transforms_;
   std::deque<std::vector<Index>> indices_;
   std::deque<std::vector<std::int32_t>> offsets_;

@@ -100,10 +100,14 @@ template <class T, class Handle>
 void run_backward(const Handle* handle, const T* x, const T* grad, Index batch, T* dx) {
   constexpr const char* name = "scattering.vjp";
   expect(name, handle != nullptr, "a plan", "NULL");
-  const Plan<T>& plan = handle->tables.plan_of_lanes();
+  const Plan<T>& plan = handle->tables.plan();
   check_call(name, plan, batch, x, static_cast<const T*>(dx));
   expect(name, batch == 0 || grad, "a gradient", "NULL");
-  FASTDL_DISPATCH(backward(plan, x, grad, batch, dx));
+  if (plan.large) {
+    FASTDL_DISPATCH(large_vjp(plan, x, grad, batch, dx));
+  } else {
+    FASTDL_DISPATCH(backward(plan, x, grad, batch, dx));
+  }
 }
 
 // Of a call without averages; `all` are the arrays of the channels.
@@ -111,7 +115,7 @@ template <class T, class Handle, class Array>
 const Plan<T>& check_moduli(const char* name, const Handle* handle, const fastdl_scattering_part* part, const T* x,
                             Index batch, Array* const* all) {
   expect(name, handle != nullptr, "a plan", "NULL");
-  const Plan<T>& plan = handle->tables.plan_of_lanes();
+  const Plan<T>& plan = handle->tables.plan();
   expect(name, part != nullptr, "a part of every level", "NULL");
   expect(name, batch >= 0, "a batch of at least 0", std::to_string(batch));
   conv::check_size(name, "images", {batch, plan.samples()});
@@ -135,7 +139,11 @@ template <class T, class Handle>
 void run_moduli(const Handle* handle, const fastdl_scattering_part* part, const T* x, Index batch, T* const* out) {
   const Plan<T>& plan = check_moduli<T>("scattering.moduli", handle, part, x, batch, out);
   if (batch == 0) return;
-  FASTDL_DISPATCH(moduli(plan, part, x, batch, out));
+  if (plan.large) {
+    FASTDL_DISPATCH(large_moduli(plan, part, x, batch, out));
+  } else {
+    FASTDL_DISPATCH(moduli(plan, part, x, batch, out));
+  }
 }
 
 template <class T, class Handle>
@@ -145,7 +153,11 @@ void run_moduli_vjp(const Handle* handle, const fastdl_scattering_part* part, co
   const Plan<T>& plan = check_moduli<T>(name, handle, part, x, batch, grad);
   if (batch == 0) return;
   expect(name, dx != nullptr, "arrays with data", "a null pointer");
-  FASTDL_DISPATCH(moduli_vjp(plan, part, x, grad, batch, dx));
+  if (plan.large) {
+    FASTDL_DISPATCH(large_moduli_vjp(plan, part, x, grad, batch, dx));
+  } else {
+    FASTDL_DISPATCH(moduli_vjp(plan, part, x, grad, batch, dx));
+  }
 }
 
 }  // namespace

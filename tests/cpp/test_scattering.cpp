@@ -19,7 +19,10 @@
    fastdl::scattering::level::harmonic,     \
    fastdl::scattering::level::harmonic_vjp, \
    fastdl::scattering::level::moduli,       \
-   fastdl::scattering::level::moduli_vjp}
+   fastdl::scattering::level::moduli_vjp,   \
+   fastdl::scattering::level::large_vjp,    \
+   fastdl::scattering::level::large_moduli, \
+   fastdl::scattering::level::large_moduli_vjp}
 #include "levels.hpp"
 
 using namespace fastdl;
@@ -50,6 +53,10 @@ struct Level {
   void (*harmonic_vjp)(const scattering::Harmonic<T>&, const T*, const T*, Index, T*);
   void (*moduli)(const scattering::Plan<T>&, const fastdl_scattering_part*, const T*, Index, T* const*);
   void (*moduli_vjp)(const scattering::Plan<T>&, const fastdl_scattering_part*, const T*, const T* const*, Index, T*);
+  void (*large_vjp)(const scattering::Plan<T>&, const T*, const T*, Index, T*);
+  void (*large_moduli)(const scattering::Plan<T>&, const fastdl_scattering_part*, const T*, Index, T* const*);
+  void (*large_moduli_vjp)(const scattering::Plan<T>&, const fastdl_scattering_part*, const T*, const T* const*, Index,
+                           T*);
 };
 
 // A tree of two groups with random filters and averages; the second has no followers.
@@ -240,7 +247,7 @@ void test_tree(const Tree& tree, Index batch, const std::vector<Level<T>>& level
   core::set_thread_count(1);
 }
 
-// Images and signals one at a time; and the plan for gradients that is made from theirs, against one made directly.
+// Images and signals one at a time; and their gradients, against those of lanes.
 template <class T>
 void test_rasters(const Tree& tree, Index batch, const std::vector<Level<T>>& levels) {
   const scattering::PlanTables<T> tables(tree.plain, scattering::Layout::rasters);
@@ -264,23 +271,34 @@ void test_rasters(const Tree& tree, Index batch, const std::vector<Level<T>>& le
       for (std::size_t i = 0; i < out.size(); ++i) error.push_back(double(out[i]) - expected[i]);
       CHECK(norm(error) <= (sizeof(T) == 4 ? 3e-6 : 1e-13) * norm(expected), "%s raster %lldx%lld batch %lld: %g",
             level.name.c_str(), (long long)tree.ny, (long long)tree.nx, (long long)batch, norm(error) / norm(expected));
+      std::vector<T> dx(std::size_t(batch * samples), T(NAN)), wanted = dx;
+      level.large_vjp(tables.plan(), x.data(), grad.data(), batch, dx.data());
+      level.backward(of_lanes.plan(), x.data(), grad.data(), batch, wanted.data());
+      Grid difference;
+      for (std::size_t i = 0; i < dx.size(); ++i) difference.push_back(double(dx[i]) - double(wanted[i]));
+      // A modulus near 0 has a direction of few digits.
+      CHECK(norm(difference) <= (sizeof(T) == 4 ? 1e-4 : 1e-12) * norm(Grid(wanted.begin(), wanted.end())),
+            "%s raster %lldx%lld batch %lld: gradient off by %g", level.name.c_str(), (long long)tree.ny,
+            (long long)tree.nx, (long long)batch, norm(difference) / norm(Grid(wanted.begin(), wanted.end())));
+      out.insert(out.end(), dx.begin(), dx.end());
       if (threads == 1) first = out;
       CHECK(out == first, "%s raster %lldx%lld: other bits with %d threads", level.name.c_str(), (long long)tree.ny,
             (long long)tree.nx, threads);
+      // An image by itself has the bits that it has in the batch.
+      const Index last = batch - 1;
+      level.large_vjp(tables.plan(), x.data() + last * samples, grad.data() + last * results, 1, wanted.data());
+      CHECK(std::equal(dx.end() - samples, dx.end(), wanted.begin()), "%s raster %lldx%lld: other bits alone",
+            level.name.c_str(), (long long)tree.ny, (long long)tree.nx);
     }
     core::set_thread_count(1);
-    std::vector<T> dx(std::size_t(batch * samples), T(NAN)), wanted = dx;
-    level.backward(tables.plan_of_lanes(), x.data(), grad.data(), batch, dx.data());
-    level.backward(of_lanes.plan(), x.data(), grad.data(), batch, wanted.data());
-    CHECK(dx == wanted, "%s raster %lldx%lld: another gradient", level.name.c_str(), (long long)tree.ny,
-          (long long)tree.nx);
   }
 }
 
 // Without averages: all paths on parts of their levels, and the slope along a direction.
 template <class T>
-void test_moduli(const Tree& tree, Index batch, const std::vector<Level<T>>& levels) {
-  const scattering::PlanTables<T> tables(tree.plain);
+void test_moduli(const Tree& tree, Index batch, const std::vector<Level<T>>& levels, bool rasters = false) {
+  using scattering::Layout;
+  const scattering::PlanTables<T> tables(tree.plain, rasters ? Layout::rasters : Layout::lanes);
   std::vector<fastdl_scattering_part> parts;
   for (const auto& level : tree.levels)
     parts.push_back({1, level.down.size, 0, level.across.size == 1 ? 1 : level.across.size - 1});
@@ -342,8 +360,9 @@ void test_moduli(const Tree& tree, Index batch, const std::vector<Level<T>>& lev
     for (const auto& part : grad) out.emplace_back(part.size(), T(NAN)), from.push_back(part.data());
     for (auto& part : out) to.push_back(part.data());
     std::vector<T> dx(x.size(), T(NAN));
-    level.moduli(tables.plan(), parts.data(), x.data(), batch, to.data());
-    level.moduli_vjp(tables.plan(), parts.data(), x.data(), from.data(), batch, dx.data());
+    (rasters ? level.large_moduli : level.moduli)(tables.plan(), parts.data(), x.data(), batch, to.data());
+    (rasters ? level.large_moduli_vjp : level.moduli_vjp)(tables.plan(), parts.data(), x.data(), from.data(), batch,
+                                                          dx.data());
     Grid error, whole;
     for (Index c = 0; c < channels; ++c)
       for (Index i = 0; i < size(c); ++i) {
@@ -501,7 +520,10 @@ void test_type(bool smoke) {
   for (const bool sparse : {false, true}) {
     test_rasters<T>(Tree(8, 12, 7, 9, 3, sparse), 3, levels);
     test_rasters<T>(Tree(20, 4, 16, 3, 16, sparse), 1, levels);
+    test_moduli<T>(Tree(8, 12, 7, 9, 3, sparse), 2, levels, true);
     if (smoke) continue;
+    test_moduli<T>(Tree(36, 40, 33, 37, 2, sparse), 3, levels, true);
+    test_moduli<T>(Tree(1024, 1, 700, 1, 2, sparse), 2, levels, true);
     test_rasters<T>(Tree(36, 40, 33, 37, 2, sparse), 2, levels);
     test_rasters<T>(Tree(12, 68, 12, 50, 2, sparse), 1, levels);
     test_rasters<T>(Tree(1024, 1, 700, 1, 2, sparse), 2, levels);
