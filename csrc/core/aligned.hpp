@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <new>
+#include <vector>
 
 #if defined(_WIN32)
 #include <malloc.h>
@@ -27,5 +29,27 @@ inline void release_aligned(void* data) {
   std::free(data);
 #endif
 }
+
+// Of a cache line: a vector of 64 bytes that lies in two of them takes two loads.
+template <class T>
+struct CacheLines {
+  using value_type = T;
+
+  CacheLines() = default;
+  template <class U>
+  CacheLines(const CacheLines<U>&) {}
+
+  T* allocate(std::size_t n) {
+    void* data = n <= static_cast<std::size_t>(-1) / 2 / sizeof(T) ? take_aligned(64, n * sizeof(T)) : nullptr;
+    if (!data) throw std::bad_alloc();
+    return static_cast<T*>(data);
+  }
+  void deallocate(T* data, std::size_t) { release_aligned(data); }
+
+  bool operator==(const CacheLines&) const = default;
+};
+
+template <class T>
+using AlignedVector = std::vector<T, CacheLines<T>>;
 
 }  // namespace fastdl::core

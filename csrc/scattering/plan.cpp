@@ -72,7 +72,7 @@ Averages<T> PlanTables<T>::mirrored(const std::vector<double>& matrix, Index sum
   const Index n = averages.n, count = averages.count, sums = count - count / 2;
   const auto tap = [&](Index i, Index p) { return matrix[std::size_t(i * count + p)]; };
   std::vector<std::int32_t> pairs, centres;
-  std::vector<T> taps, taps_of_centres;
+  Numbers taps, taps_of_centres;
   for (Index i = 0; i < n; ++i) {
     const Index image = modulo(sum - i, n);
     if (image < i) continue;
@@ -101,7 +101,7 @@ Averages<T> PlanTables<T>::averages_of(const fastdl_scattering_axis& axis) {
   Index first, length;
   window_of<T>(axis, first, length);
   Averages<T> result{n, axis.count, length, nullptr, nullptr, {}};
-  std::vector<T> taps;
+  Numbers taps;
   std::vector<Index> start;
   if (4 * length >= 3 * n || n <= most_mirrored) {
     result.length = n;
@@ -130,7 +130,7 @@ Windows<T> PlanTables<T>::windows_of(const fastdl_scattering_axis& axis, double 
   const Index n = axis.size;
   Index first, length;
   window_of<T>(axis, first, length);
-  std::vector<T> taps;
+  Numbers taps;
   std::vector<Index> start;
   for (Index i = 0; i < length; ++i) taps.push_back(T(scale * axis.kernel[modulo(first + length - 1 - i, n)]));
   while (taps.size() % std::size_t(raster_block) != 0) taps.push_back(0);

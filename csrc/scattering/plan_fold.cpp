@@ -105,7 +105,7 @@ std::vector<Stretch> merged(const std::vector<Stretch>& all, const Level<T>& fro
 template <class T>
 Fold<T> PlanTables<T>::fold_of(const std::vector<Coefficients>& filters, const Level<T>& from, const Level<T>& to) {
   std::vector<std::int32_t> begin, middle, offset, rows;
-  std::vector<T> coef;
+  Numbers coef;
   std::vector<Run> runs;
   for (Index y = 0; y < (to.nx == 1 ? 1 : to.ny); ++y) {
     rows.push_back(std::int32_t(runs.size()));

@@ -45,7 +45,7 @@ Raster<T> PlanTables<T>::raster_of(const fastdl_scattering_level& level) {
   raster.real = transform_of(halved % 2 == 0 ? halved / 2 : halved);
   raster.low_down = windows_of(level.down, image ? 1 : level.across.kernel[0]);  // a signal has no other axis
   if (!image) {
-    std::vector<T> turns;
+    Numbers turns;
     for (Index first = 0; first < raster.rows; first += raster_block)
       for (Index e = 0; e < turns_of(raster.columns); ++e) {
         const Index j = e < turn_block ? e : (e - turn_block) * turn_block;
@@ -70,7 +70,7 @@ RasterFold<T> PlanTables<T>::raster_fold_of(const Coefficients& filter, const Le
   const Index step = image ? pitch : r.columns;
   std::vector<RasterRun> runs;
   std::vector<std::int32_t> first_run, offset, last, here[2];
-  std::vector<T>& coef = building_;  // one buffer that grows: what is kept is a copy of its very size
+  Numbers& coef = building_;  // one buffer that grows: what is kept is a copy of its very size
   coef.clear();
   std::vector<T> coefs[2];
   // The lanes of a term from `first` to `end`, if there is anything in them.
@@ -120,7 +120,7 @@ RasterFold<T> PlanTables<T>::raster_fold_of(const Coefficients& filter, const Le
   const std::int32_t* firsts = keep(offsets_, std::move(first_run));
   const std::int32_t* offsets = keep(offsets_, std::move(offset));
   raster_folds_.push_back(
-      {from.ny, to.ny, coefs_in_all, {all_runs, firsts, offsets, keep(numbers_, std::vector<T>(coef)), step}});
+      {from.ny, to.ny, coefs_in_all, {all_runs, firsts, offsets, keep(numbers_, Numbers(coef)), step}});
   return raster_folds_.back().fold;
 }
 

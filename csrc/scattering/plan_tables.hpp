@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "core/aligned.hpp"
 #include "scattering/plan.hpp"
 
 namespace fastdl::scattering {
@@ -37,6 +38,7 @@ class PlanTables {
 
  protected:
   using Coefficients = std::vector<T>;  // of a filter on all places of a grid
+  using Numbers = core::AlignedVector<T>;
 
   PlanTables() = default;  // of a transform that is no tree, and fills them by itself
 
@@ -52,8 +54,8 @@ class PlanTables {
   Raster<T> raster_of(const fastdl_scattering_level& level);
   RasterFold<T> raster_fold_of(const Coefficients& filter, const Level<T>& from, const Level<T>& to);
 
-  template <class U>
-  const U* keep(std::deque<std::vector<U>>& where, std::vector<U>&& values) {
+  template <class V>
+  const typename V::value_type* keep(std::deque<V>& where, V&& values) {
     where.push_back(std::move(values));
     return where.back().data();
   }
@@ -70,8 +72,8 @@ class PlanTables {
     RasterFold<T> fold;
   };
   std::deque<KnownFold> raster_folds_;
-  std::vector<T> building_;
-  std::deque<std::vector<T>> numbers_;
+  Numbers building_;
+  std::deque<Numbers> numbers_;
   std::deque<std::vector<Wavelet<T>>> wavelets_;
   std::vector<Level<T>> levels_;
   std::vector<Group<T>> groups_;

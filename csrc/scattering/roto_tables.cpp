@@ -27,8 +27,8 @@ std::vector<double> shifted(const fastdl_scattering_axis& axis, const double* ph
 }
 
 template <class T>
-std::vector<T> numbers_of(const double* values, Index count) {
-  std::vector<T> result;
+core::AlignedVector<T> numbers_of(const double* values, Index count) {
+  core::AlignedVector<T> result;
   for (Index i = 0; i < count; ++i) result.push_back(T(values[i]));
   return result;
 }
@@ -55,7 +55,7 @@ Fold<T> RotoTables<T>::fold_of_angles(const double* psi, const Level<T>& from, c
   for (Index i = 0; i < angles; ++i) filters.push_back(coefficients_of<T>(psi + i * size, size));
   Fold<T> fold = Base::fold_of(filters, from, to);
   const Index length = angles + most_lanes<T>;
-  std::vector<T> repeated(std::size_t(fold.terms * length));
+  core::AlignedVector<T> repeated(std::size_t(fold.terms * length));
   for (Index term = 0; term < fold.terms; ++term)
     for (Index i = 0; i < length; ++i) repeated[std::size_t(term * length + i)] = fold.coef[term * angles + i % angles];
   Base::numbers_.pop_back();  // those of every angle once
@@ -70,7 +70,7 @@ AngularFilter<T> RotoTables<T>::filter_of(const double* filter) {
   bool real = true;
   for (Index i = 0; i < 2 * angles; ++i) real = real && filter[2 * i + 1] == 0;
   const double scale = 1.0 / double(real ? angles : 2 * angles);
-  std::vector<T> taps;
+  core::AlignedVector<T> taps;
   for (Index difference = 1 - angles; difference < angles; ++difference) {
     const double* near = filter + 2 * ((difference + 2 * angles) % (2 * angles));
     const double* far = filter + 2 * ((difference + angles) % (2 * angles));
