@@ -6,6 +6,7 @@ twice the length.
 """
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,18 @@ def test_large_primes(native_level, dtype, rng, n):
     assert time.monotonic() - begin < 5
     check(found, np.fft.fft(x.astype(np.complex128)), dtype)
     np.testing.assert_array_equal(transform(x[1:2]), found[1:2])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel tells no sizes")
+def test_plans_of_many_lengths_do_not_pile_up(dtype):
+    def resident():
+        return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+
+    x = np.ones((1, 6000), complex_of(dtype))
+    before = resident()
+    for n in range(3000, 5000):
+        transform(x[:, :n].copy())
+    assert resident() - before < 32  # MB; without the limit 147 and 263
 
 
 @pytest.mark.parametrize("n", SIZES)

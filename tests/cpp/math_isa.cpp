@@ -39,6 +39,8 @@ FASTDL_DEFINE_UNARY(rsqrt, float, f32v)
 FASTDL_DEFINE_UNARY(rsqrt, double, f64v)
 FASTDL_DEFINE_UNARY(sin, float, f32v)
 FASTDL_DEFINE_UNARY(sin, double, f64v)
+FASTDL_DEFINE_UNARY(sqrt_by_estimate, float, f32v)
+FASTDL_DEFINE_UNARY(sqrt_by_estimate, double, f64v)
 
 #define FASTDL_DEFINE_BINARY(name, T, V)                                                          \
   void name(const T* a, const T* b, T* y, std::int64_t n) {                                       \

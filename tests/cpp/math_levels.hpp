@@ -4,12 +4,13 @@
 
 #include <cstdint>
 
-#define FASTDL_DECLARE_MATH_TYPE(T)                    \
-  void exp(const T* x, T* result, std::int64_t n);     \
-  void tanh(const T* x, T* result, std::int64_t n);    \
-  void sigmoid(const T* x, T* result, std::int64_t n); \
-  void rsqrt(const T* x, T* result, std::int64_t n);   \
-  void sin(const T* x, T* result, std::int64_t n);     \
+#define FASTDL_DECLARE_MATH_TYPE(T)                             \
+  void exp(const T* x, T* result, std::int64_t n);              \
+  void tanh(const T* x, T* result, std::int64_t n);             \
+  void sigmoid(const T* x, T* result, std::int64_t n);          \
+  void rsqrt(const T* x, T* result, std::int64_t n);            \
+  void sin(const T* x, T* result, std::int64_t n);              \
+  void sqrt_by_estimate(const T* x, T* result, std::int64_t n); \
   void atan2(const T* y, const T* x, T* result, std::int64_t n);
 
 #define FASTDL_DECLARE_MATH_LEVEL(level) \

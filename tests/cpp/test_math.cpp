@@ -20,11 +20,12 @@
 
 namespace {
 
-constexpr double ulp_budget = 4.0;
+// ROOT is sqrt_by_estimate, which is for finite normal numbers and 0.
+enum Function { EXP, TANH, SIGMOID, RSQRT, SIN, ROOT, ATAN2 };
+constexpr Function all_functions[] = {EXP, TANH, SIGMOID, RSQRT, SIN, ROOT, ATAN2};
+constexpr const char* function_names[] = {"exp", "tanh", "sigmoid", "rsqrt", "sin", "root", "atan2"};
 
-enum Function { EXP, TANH, SIGMOID, RSQRT, SIN, ATAN2 };
-constexpr Function all_functions[] = {EXP, TANH, SIGMOID, RSQRT, SIN, ATAN2};
-constexpr const char* function_names[] = {"exp", "tanh", "sigmoid", "rsqrt", "sin", "atan2"};
+constexpr double ulp_budget(Function function) { return function == ROOT ? 1.0 : 4.0; }
 
 template <class T>
 struct Type;
@@ -72,7 +73,7 @@ bool same(T a, T b) {
 template <class T>
 struct Level {
   const char* name;
-  void (*unary[5])(const T*, T*, std::int64_t);  // in the order of Function
+  void (*unary[6])(const T*, T*, std::int64_t);  // in the order of Function
   void (*atan2)(const T*, const T*, T*, std::int64_t);
 
   // `x` is read for atan2 alone.
@@ -90,7 +91,8 @@ std::vector<Level<T>> runnable_levels() {
 #define ADD_LEVEL(level)                                                                                \
   levels.push_back({#level,                                                                             \
                     {fastdl::simd::level::exp, fastdl::simd::level::tanh, fastdl::simd::level::sigmoid, \
-                     fastdl::simd::level::rsqrt, fastdl::simd::level::sin},                             \
+                     fastdl::simd::level::rsqrt, fastdl::simd::level::sin,                              \
+                     fastdl::simd::level::sqrt_by_estimate},                                            \
                     fastdl::simd::level::atan2})
 #if FASTDL_HAVE_BASELINE
   ADD_LEVEL(baseline);
@@ -144,6 +146,8 @@ Wide<T> reference(Function function, T first, T second) {
       return 1 / std::sqrt(y);
     case SIN:
       return std::sin(y);
+    case ROOT:
+      return std::sqrt(y);
     default:
       return arc_tangent(y, static_cast<Wide<T>>(second));
   }
@@ -208,6 +212,7 @@ class Accuracy {
   }
 
   void add(T y, T x = T(0)) {
+    if (function_ == ROOT && !(y > 0 && std::isnormal(y))) return;
     y_.push_back(y);
     x_.push_back(x);
     if (y_.size() == batch) flush();
@@ -217,7 +222,7 @@ class Accuracy {
     flush();
     for (std::size_t i = 0; i < levels_.size(); ++i) {
       const Worst& worst = worst_[i];
-      const bool good = worst.ulps >= 0 && worst.ulps <= ulp_budget && odd_[i];
+      const bool good = worst.ulps >= 0 && worst.ulps <= ulp_budget(function_) && odd_[i];
       std::printf("%-8s %s %-9s worst %.3f ulp at ", function_names[function_], Type<T>::name, levels_[i].name,
                   worst.ulps);
       if (function_ == ATAN2)
@@ -377,7 +382,7 @@ void check_accuracy(Function function, const std::vector<Level<double>>& levels,
     if (function == ATAN2) {
       const double y = random.log_uniform<double>(-1060, 1000);
       accuracy.add(y, y * random.log_uniform<double>(i % 2 ? -3 : -60, i % 2 ? 2 : 60));
-    } else if (function == RSQRT) {
+    } else if (function == RSQRT || function == ROOT) {
       accuracy.add(std::fabs(random.log_uniform<double>(-1074, 1023)));
     } else if (function == SIN) {
       accuracy.add(random.log_uniform<double>(i % 2 ? -2 : -30, i % 2 ? 21 : 4));
@@ -431,6 +436,8 @@ std::vector<Special<T>> special_values(Function function) {
       return {{zero, zero}, {-zero, -zero},       {infinity, nan},         {-infinity, nan}, {nan, nan},
               {-nan, nan},  {smallest, smallest}, {-smallest, -smallest},  {normal, normal}, {-normal, -normal},
               {tiny, tiny}, {-tiny, -tiny},       {normal / 2, normal / 2}};
+    case ROOT:
+      return {{zero, zero}, {nan, nan}, {-nan, nan}, {one, one}, {4, 2}, {one / 4, one / 2}};
     default:
       return {};
   }
