@@ -43,6 +43,7 @@ Block allocate(std::size_t size) {
 struct Arena {
   std::vector<Block> blocks;
   std::size_t current = 0, used = 0;
+  std::size_t together = 0;  // the size to begin with
   int frames = 0;
 
   ~Arena() { release_from(0); }
@@ -60,19 +61,26 @@ struct Arena {
       used = 0;
     }
     if (current == blocks.size()) {
-      const std::size_t last = blocks.empty() ? 0 : blocks.back().size;
+      const std::size_t wanted = blocks.empty() ? together : std::min(2 * blocks.back().size, keep_at_most);
       blocks.reserve(blocks.size() + 1);
-      blocks.push_back(allocate(std::max(size, std::min(2 * last, keep_at_most))));
+      blocks.push_back(allocate(std::max(size, wanted)));
     }
     void* result = blocks[current].data + used;
     used += size;
     return result;
   }
 
-  // With no frame open, several blocks become the one largest that may be kept: the next call of the same kind then
-  // finds all it needs in one piece.
+  // With no frame open, several blocks make way for one of their size, if that may be kept, when the next call comes:
+  // one of the same kind then finds all it needs in one piece. (The largest of them alone held most of it, and peaks
+  // were larger by the rest.) Of more than that the largest is kept.
   void settle() {
-    if (blocks.size() > 1) std::swap(blocks.front(), blocks.back());
+    std::size_t sum = 0;
+    for (const Block& block : blocks) sum += block.size;
+    together = sum <= keep_at_most ? sum : 0;
+    if (blocks.size() > 1) {
+      if (together > 0) return release_from(0);
+      std::swap(blocks.front(), blocks.back());
+    }
     release_from(blocks.empty() || blocks.front().size <= keep_at_most ? std::min<std::size_t>(1, blocks.size()) : 0);
   }
 };

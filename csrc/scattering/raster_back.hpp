@@ -176,8 +176,9 @@ struct RasterBackWork : RasterWork<T> {
     for (Index g = 0; g < plan.groups; ++g) {
       const Raster<T>& r = plan.level[plan.group[g].level].raster;
       const Index rows = groups_of(r.rows, lanes<T>) * lanes<T>;
+      if (plan.group[g].followers == 0) continue;
       if (rows * r.columns > directions) directions = rows * r.columns;
-      if (plan.group[g].followers && raster_size(r, plan.image) > back) back = raster_size(r, plan.image);
+      if (raster_size(r, plan.image) > back) back = raster_size(r, plan.image);
     }
     for (Index i = 0; i < plan.levels; ++i)
       if (plan.level[i].raster.columns > longest) longest = plan.level[i].raster.columns;
@@ -212,62 +213,64 @@ struct RasterBackward {
     for (Index x = 0; x < r.columns; ++x) store(work.moduli + x * lanes<T>, load(work.values + x * r.rows + first));
   }
 
-  // A path of the second order: adds what goes back to the spectrum that it began with.
-  void follower(const Wavelet<T>& wavelet, const Raster<T>& source, Index channel) const {
+  // A path's last step, from a spectrum: adds what goes back to that to `back`.
+  void last(const Level<T>& level, const RasterFold<T>& fold, const T* from, Index plane, Index channel,
+            T* back) const {
     core::check_interrupt();
-    const Level<T>& level = plan.level[wavelet.level];
     const Raster<T>& r = level.raster;
-    fold_raster(r, wavelet.raster, work.spectrum, source.plane, work);
+    fold_raster(r, fold, from, plane, work);
     results.begin(level, channel, work);
     each_rows(r, [&](Index y, Index count, const auto& twiddles) {
       directions_of_rows(r, y, count, work.row, work, twiddles);
       results_of_rows(level, channel, y, count);
       rows_back(r, y, count, work.row, work, twiddles);
     });
-    unfold_raster(r, wavelet.raster, work.gathered, source.plane, work);
+    unfold_raster(r, fold, back, plane, work);
   }
 
   // All paths that begin with a member of a group. What goes back to the spectrum x_hat of the image is then in
   // work.spectrum.
   void member(const Group<T>& group, Index m, const T* x_hat) const {
-    core::check_interrupt();
     const Level<T>& level = plan.level[group.level];
     const Raster<T>&r = level.raster, &finest = plan.level[0].raster;
     const RasterFold<T>& fold = group.member[m].raster;
+    if (group.followers == 0) {
+      clear_gathered(finest, plan.image, work.spectrum);
+      return last(level, fold, x_hat, finest.plane, group.channel[m], work.spectrum);
+    }
+    core::check_interrupt();
     T* u_hat = work.spectrum;
     fold_raster(r, fold, x_hat, finest.plane, work);
     each_rows(r, [&](Index y, Index count, const auto& twiddles) {
       T* z = work.z + y * r.columns * 2;
       directions_of_rows(r, y, count, z, work, twiddles);
-      if (!group.followers) return;
       for (Index x = 0; x < r.columns; ++x)
         store(work.moduli + x * lanes<T>, fft::modulus(load_element(z + x * width<T>)));
       if (plan.image) return rows_forward(r, y, count, u_hat, work);
       for (Index x = 0; x < r.columns; ++x) store(work.values + x * r.rows + y, load(work.moduli + x * lanes<T>));
     });
-    if (group.followers) {
-      if (plan.image) {
-        clear_edges(r, u_hat);
-        spectrum_down(r, u_hat, work);
-      } else {
-        signal_forward(r, u_hat, work);
-      }
-      clear_gathered(r, plan.image, work.gathered);
-      for (Index f = 0; f < group.followers; ++f) follower(group.follower[f], r, group.channel_2[m] + f);
-      if (plan.image)
-        gathered_down(r, work.gathered, work);
-      else
-        gathered_signal(r, work.gathered, work.spectrum, work);
+    if (plan.image) {
+      clear_edges(r, u_hat);
+      spectrum_down(r, u_hat, work);
+    } else {
+      signal_forward(r, u_hat, work);
     }
+    clear_gathered(r, plan.image, work.gathered);
+    for (Index f = 0; f < group.followers; ++f) {
+      const Wavelet<T>& follower = group.follower[f];
+      last(plan.level[follower.level], follower.raster, u_hat, r.plane, group.channel_2[m] + f, work.gathered);
+    }
+    if (plan.image)
+      gathered_down(r, work.gathered, work);
+    else
+      gathered_signal(r, work.gathered, work.spectrum, work);
     results.begin(level, group.channel[m], work);
     each_rows(r, [&](Index y, Index count, const auto& twiddles) {
       results_of_rows(level, group.channel[m], y, count);
-      if (group.followers) {
-        if (plan.image) gathered_rows(r, work.gathered, y, count, work.inner, work);
-        for (Index x = 0; x < r.columns; ++x) {
-          const T* inner = plan.image ? work.inner + x * lanes<T> : work.spectrum + x * r.rows + y;
-          store(work.moduli + x * lanes<T>, load(work.moduli + x * lanes<T>) + load(inner));
-        }
+      if (plan.image) gathered_rows(r, work.gathered, y, count, work.inner, work);
+      for (Index x = 0; x < r.columns; ++x) {
+        const T* inner = plan.image ? work.inner + x * lanes<T> : work.spectrum + x * r.rows + y;
+        store(work.moduli + x * lanes<T>, load(work.moduli + x * lanes<T>) + load(inner));
       }
       rows_back(r, y, count, work.z + y * r.columns * 2, work, twiddles);
     });

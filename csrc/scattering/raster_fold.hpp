@@ -31,11 +31,10 @@ struct RasterWork {
     Index elements = 0, longest = 0, room = 0, window = 0;
     for (Index i = 0; i < plan.levels; ++i) {
       const Raster<T>& r = plan.level[i].raster;
-      const Index most_rows = r.rows + 1;
       for (const Index one :
            {r.down->scratch, r.across->scratch, r.real->scratch + r.columns, r.real->scratch + r.rows})
         room = room < one ? one : room;
-      const Index grid_of = most_rows * pitch_of(r);
+      const Index grid_of = r.rows * pitch_of(r);
       elements = elements < grid_of ? grid_of : elements;
       const Index long_of = r.rows < r.columns ? r.columns : r.rows;
       longest = longest < long_of ? long_of : longest;

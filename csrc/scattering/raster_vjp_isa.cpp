@@ -49,7 +49,7 @@ class LargeBackward {
     core::Scratch scratch;
     const Index together = threads < members_ ? threads : members_;
     T *x_hat = new_spectrum(scratch), *sum = new_spectrum(scratch);
-    T* rooms = scratch.array<T>(together + 1, room_) + raster_block;
+    T* rooms = scratch.array<T>(together > 1 ? together : 1, room_) + raster_block;
     const T** gathered = scratch.array<const T*>(together);
     for (Index i = 0; i < together; ++i) gathered[i] = rooms + i * room_;
     {
@@ -72,7 +72,7 @@ class LargeBackward {
       });
     }
     core::Scratch inner;
-    const RasterBackWork<T> work(inner, plan_, rooms + together * room_);
+    const RasterBackWork<T> work(inner, plan_, rooms);
     RasterBackward<T, Results>{plan_, results, work}.finish(sum, dx);
   }
 

@@ -140,6 +140,7 @@ def bank_2d(shape: tuple[int, int], J: int, L: int, first: int = 0) -> HostArray
     for j in range(first, J):
         for t in range(L):
             psi[j - first, t] = wavelet_2d(shape, L, j, t)
+    forget_2d()
     return frozen(psi)
 
 
@@ -240,7 +241,6 @@ def _harmonic_scale(degree: int) -> float:
     return 1 / (2 ** ((degree + 3) / 2) * math.sqrt(math.pi * (2 * degree + 1)) * math.factorial((degree + 1) // 2))
 
 
-@lru_cache(2)
 def bank_3d(
     shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str = "complex128", covariant: bool = True
 ) -> tuple[HostArray, ...]:
@@ -248,6 +248,13 @@ def bank_3d(
 
     Without `covariant` of each degree only the first harmonic. All are computed in double precision, one at a time.
     """
+    return _bank_3d(shape, J, L, sigma_0, dtype, covariant)
+
+
+@lru_cache(2)
+def _bank_3d(
+    shape: tuple[int, int, int], J: int, L: int, sigma_0: float, dtype: str, covariant: bool
+) -> tuple[HostArray, ...]:
     # An odd size begins at -(size + 1)/2, as floor division of the negative size has it.
     axes = [2 * np.pi / size * np.fft.ifftshift(np.arange(-size // 2, -size // 2 + size)) for size in shape]
     z, y, x = np.meshgrid(*axes, indexing="ij", sparse=True)

@@ -76,18 +76,19 @@ def _make(family: Any, tree: Tree, dtype: Any, means: bool) -> Any:
     def give(group: int, follower: bool, number: int) -> HostArray:
         return (used[group].followers if follower else used[group].members)[number].psi
 
-    plan = kind(
-        tree.shape[0],
-        1 if flat else tree.shape[1],
-        places[0],
-        np.zeros(1, np.int64) if flat else places[1],
-        len(tree.channels),
-        [(axes[0], _ALONE if flat else axes[1]) for axes in levels],
-        groups,
-        *([give] if one_by_one else []),
-    )
-    forget_2d()
-    return plan
+    try:
+        return kind(
+            tree.shape[0],
+            1 if flat else tree.shape[1],
+            places[0],
+            np.zeros(1, np.int64) if flat else places[1],
+            len(tree.channels),
+            [(axes[0], _ALONE if flat else axes[1]) for axes in levels],
+            groups,
+            *([give] if one_by_one else []),
+        )
+    finally:
+        forget_2d()
 
 
 class Plan:
