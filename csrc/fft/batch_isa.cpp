@@ -15,22 +15,23 @@ void transform_columns(T* data, Index batch, Index n, Index inner, bool inverse,
   const SharedPlan<T> shared(n);
   const Plan<T>& plan = shared.plan();
   const Parts<T> parts(inverse);
-  const Index groups = divide_up(inner, lanes), many = divide_up(numbers_of_task, lanes * n);
+  const Index groups = divide_up(inner, lanes), numbers = batch * n * inner;
+  const int threads = threads_for(double(numbers));
+  const Index many = divide_up(numbers_of_task(numbers, threads), lanes * n);
   const Index room = (n + plan.scratch) * width<T>;
-  core::parallel_for(divide_up(batch * groups, many), threads_for(double(batch) * double(n) * double(inner)),
-                     [&](Index i) {
-                       core::Scratch scratch;
-                       T* column = scratch.array<T>(room);
-                       const Index end = at_most(batch * groups, (i + 1) * many);
-                       for (Index k = i * many; k < end; ++k) {
-                         const Index first = k % groups * lanes;
-                         T* at = data + 2 * (k / groups * n * inner + first);
-                         const int count = int(at_most(lanes, inner - first));
-                         load_columns<T>(at, 2 * inner, n, count, parts, column);
-                         transform(plan, false, column, 1, column, 1, column + n * width<T>);
-                         store_columns<T>(at, 2 * inner, n, count, parts, factor, column);
-                       }
-                     });
+  core::parallel_for(divide_up(batch * groups, many), threads, [&](Index i) {
+    core::Scratch scratch;
+    T* column = scratch.array<T>(room);
+    const Index end = at_most(batch * groups, (i + 1) * many);
+    for (Index k = i * many; k < end; ++k) {
+      const Index first = k % groups * lanes;
+      T* at = data + 2 * (k / groups * n * inner + first);
+      const int count = int(at_most(lanes, inner - first));
+      load_columns<T>(at, 2 * inner, n, count, parts, column);
+      transform(plan, false, column, 1, column, 1, column + n * width<T>);
+      store_columns<T>(at, 2 * inner, n, count, parts, factor, column);
+    }
+  });
 }
 
 // b's array with all but its first `axis` axes transformed; those are a part of the batch.
