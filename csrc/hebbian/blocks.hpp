@@ -27,6 +27,7 @@
 
 #include "core/interrupt.hpp"
 #include "core/threads.hpp"
+#include "hebbian/dots.hpp"
 #include "hebbian/settle.hpp"
 
 namespace fastdl::hebbian {
@@ -40,12 +41,14 @@ template <class T>
 inline constexpr int abreast = tile_vectors<T>;
 
 // Products with other samples cost b operations per sample and column; what is done once a block, 1/b. (Zen 3, 64
-// units: 3.0 us a sample with 16 and 32, 3.4 with 64; 16 units of 3072 features: 4.0, 4.3 and 5.0 us. Emerald Rapids:
-// 64 units 1.40 us with 32 on two threads, 1.49 with 16; 16 units of 3072 the same with both.)
-template <class T>
-Index block_for(Index units, Index samples) {
-  const Index fit = units < 32 && 2 * step<T> <= 16 ? 16 : longest_block;
-  return at_most(fit, samples);
+// units: 3.0 us a sample with 16 and 32, 3.4 with 64. Emerald Rapids: 64 units 1.40 us with 32 on two threads, 1.49 with
+// 16.) Few units have short blocks, whose products have their lanes along the columns (dots.hpp): 16 units of 3072
+// features take 1.60 us on one thread of Zen 5 and 0.91 on two, with blocks of 32 and lanes along the samples 2.01 and
+// 1.14; blocks of 8 and of 16 take 1 to 5% more.
+inline constexpr Index short_block = 12, few_units = 32;
+inline bool has_short_blocks(Index units) { return units < few_units; }
+inline Index block_for(Index units, Index samples) {
+  return at_most(has_short_blocks(units) ? short_block : longest_block, samples);
 }
 
 thread_local char here;  // its address tells threads apart
@@ -59,16 +62,17 @@ class Blocks {
         x_(x),
         lr_(lr),
         theta_(theta),
-        strips_(w.cols),
+        strips_(w.cols, has_short_blocks(w.rows) ? 24 : 12),
         units_(w.rows),
-        block_(block_for<T>(w.rows, x.rows)),
+        block_(block_for(w.rows, x.rows)),
+        room_(round_up(block_, dot_samples)),
         workers_(workers()) {
     const Index padded = round_up(units_, step<T>), pieces = strips_.pieces();
     weights_ = scratch_.array<T>(pieces, units_, pitch);
-    for (T*& samples : samples_) samples = scratch_.array<T>(pieces, block_, pitch);
+    for (T*& samples : samples_) samples = scratch_.array<T>(pieces, room_, pitch);
     turned_ = scratch_.array<T>(workers_, pitch, stride);
-    for (T*& fields : fields_) fields = scratch_.array<T>(strips_.count, units_, stride);
-    for (T*& grams : grams_) grams = scratch_.array<T>(strips_.count, block_, stride);
+    for (T*& fields : fields_) fields = zeros(strips_.count * units_ * stride);
+    for (T*& grams : grams_) grams = zeros(strips_.count * room_ * stride);
     for (T*& lengths : lengths_) lengths = scratch_.array<T>(strips_.count, padded);
     settled_ = scratch_.array<Settled<T>>(workers_);
     claims_ = scratch_.array<Claim>(workers_);
@@ -121,6 +125,12 @@ class Blocks {
  private:
   static constexpr Known<piece_width<T>> pitch{};  // of the rows of a piece, of weights or of samples
 
+  T* zeros(Index size) {
+    T* array = scratch_.array<T>(size);
+    for (Index i = 0; i < size; ++i) array[i] = 0;
+    return array;
+  }
+
   struct Claim {
     Index block;
     const char* owner;
@@ -136,10 +146,10 @@ class Blocks {
     return !simd::any(sum != sum);
   }
 
-  // What all threads wait for takes some microseconds a block: one of 20 us is left to one thread.
+  // What all threads wait for takes a microsecond or some a block: one of 7 us is left to one thread.
   Index workers() const {
     const double work = double(block_) * double(x_.cols) * double(6 * units_ + block_);
-    return work < 2e6 ? 1 : at_most(strips_.count, core::thread_count());
+    return work < 1.2e6 ? 1 : at_most(strips_.count, core::thread_count());
   }
 
   // A worker's part for the calling thread: if it can be the one that it had before, which is in its caches.
@@ -160,7 +170,7 @@ class Blocks {
 
   Index samples_of(Index block) const { return at_most(block_, x_.rows - block * block_); }
   T* weights_of(Index piece) const { return weights_ + piece * units_ * pitch; }
-  T* samples_in(Index piece, Index block) const { return samples_[block % 2] + piece * block_ * pitch; }
+  T* samples_in(Index piece, Index block) const { return samples_[block % 2] + piece * room_ * pitch; }
 
   // out += (rows of a piece) B', or begins with it: columns of samples from `first` on.
   static void multiply(Index width, const T* rows, Index count, const T* turned, Index first, Index samples, T* out,
@@ -177,24 +187,36 @@ class Blocks {
       multiply(width, samples + t * pitch, at_most(step<T>, count - t), turned, t, count, out + t * stride, begins);
   }
 
+  // The strip's parts of G and P at once, of a short block.
+  void multiply_strip(Index s, Index block, Index count, T* gram, T* fields) const {
+    const Index first = s * strips_.most_pieces(), width = strips_.border(s + 1) - strips_.border(s);
+    const PieceRows<T> samples{samples_in(first, block), room_ * pitch};
+    dots<T>({weights_of(first), units_ * pitch}, units_, samples, 0, count, pitch, width, fields, stride);
+    for (Index t = 0; t < count; t += dot_samples)
+      dots<T>({samples.first + t * pitch, samples.apart}, at_most(dot_samples, count - t), samples, t, count, pitch,
+              width, gram + t * stride, stride);
+  }
+
   // A strip, a piece after the other: the samples of a block are packed and turned, the weights take the block before,
   // and the strip's parts of G and P are made.
   void work_on(Index s, Index block, Index blocks, const Settled<T>& settled, T* turned) {
     const Index count = block < blocks ? samples_of(block) : 0;
-    T* gram = grams_[block % 2] + s * block_ * stride;
+    T* gram = grams_[block % 2] + s * room_ * stride;
     T* fields = fields_[block % 2] + s * units_ * stride;
     bool begins = true;
     strips_.each_piece(s, s + 1, [&](Columns piece, Index number) {
       T *samples = samples_in(number, block), *weights = weights_of(number);
       for (Index t = 0; t < count; ++t) pack_piece(x_, block * block_ + t, piece, samples + t * pitch);
+      for (Index i = count * pitch; i < round_up(count, dot_samples) * pitch; ++i) samples[i] = 0;
       fetch(piece, block + 1);
       if (block > 0) take(piece.width, weights, samples_in(number, block - 1), samples_of(block - 1), settled);
-      if (count == 0) return;
+      if (count == 0 || has_short_blocks(units_)) return;
       gemm::Strided<T>{samples, pitch, 1}.pack_columns(0, int(count), 0, piece.width, int(stride), turned);
       multiply_samples(piece.width, samples, turned, count, gram, begins);
       multiply(piece.width, weights, units_, turned, 0, count, fields, begins);
       begins = false;
     });
+    if (count > 0 && has_short_blocks(units_)) multiply_strip(s, block, count, gram, fields);
     if (rule_.kind == FASTDL_HEBBIAN_NORMALIZED) measure(s, lengths_[block % 2]);
   }
 
@@ -232,7 +254,7 @@ class Blocks {
     for (Index i = 0; i < units_; ++i)
       sum_parts(fields_[block % 2] + i * stride, units_ * stride, 0, columns, settled.fields + i * stride);
     for (Index t = 0; t < count; ++t)
-      sum_parts(grams_[block % 2] + t * stride, block_ * stride, t / step<T> * step<T>, columns,
+      sum_parts(grams_[block % 2] + t * stride, room_ * stride, t / step<T> * step<T>, columns,
                 settled.grams + t * stride);
     if (rule_.kind != FASTDL_HEBBIAN_NORMALIZED) return;
     for (Index i = 0; i < units_; ++i) {
@@ -298,7 +320,7 @@ class Blocks {
   Steps<T> lr_;
   T* theta_;
   Strips<T> strips_;
-  Index units_, block_, workers_;
+  Index units_, block_, room_, workers_;  // room for the samples of a block, in whole tiles
   core::Scratch scratch_;
   T *weights_, *samples_[2], *turned_, *fields_[2], *grams_[2], *lengths_[2];
   Settled<T>* settled_;

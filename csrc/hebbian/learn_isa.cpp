@@ -6,12 +6,17 @@
 namespace fastdl::hebbian::FASTDL_LEVEL {
 namespace {
 
-// Whether blocks are quicker than the plain loop. (Zen 3, AVX2, time of the loop by that of blocks, sanger: 0.5 with 2
-// units, 0.7 with 4, 1.0 with 8, 1.2 to 1.5 with 16, for any number of features on one thread; with two and 8 units 0.7
-// at 128 features and 1.6 at 3072. Oja, which needs less of the loop: 0.9 to 1.1 with 16 up to 128 features.)
+// Whether blocks are quicker than the plain loop. Time of the loop by that of blocks on a Zen 5, one thread, of oja,
+// subspace and sanger with 784 features:
+//   AVX-512   2 units 0.5 0.6 1.0    4 units 0.9 0.9 1.6    8 units 1.3 1.2 2.1    12 units 1.8 1.6 2.5
+//   AVX2      2 units 0.3 0.4 0.5    4 units 0.5 0.7 0.7    8 units 0.9 1.0 1.1    12 units 1.2 1.2 1.2
+// With 128 features it is less (8 units 1.0 0.9 1.9 and 0.7 0.7 0.9), with 3072 more, and on two threads twice that.
 bool blocks_pay(const Rule& rule, Index units, Index features, Index samples) {
   if (rule.algorithm != FASTDL_HEBBIAN_AUTO) return rule.algorithm == FASTDL_HEBBIAN_BLOCKS;
-  return samples >= 16 && (units >= 16 || (units >= 8 && features >= 2048));
+  constexpr bool wide = simd::vector_bytes == 64;
+  constexpr Index many = wide ? 8 : 16;
+  const bool half_as_many = features >= 2048 || (wide && rule.kind == FASTDL_HEBBIAN_SANGER);
+  return samples >= 16 && units >= (half_as_many ? many / 2 : many);
 }
 
 template <class T>

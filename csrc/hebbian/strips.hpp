@@ -36,13 +36,13 @@ struct Columns {
 };
 
 // Strips are as wide as each other to within a vector. How many there are depends on the number of columns alone: a
-// power of two, at most 16, with twelve vectors or more in each.
+// power of two, at most 16, with `least` vectors or more in each.
 template <class T>
 struct Strips {
   Index vectors, count;
 
-  explicit Strips(Index columns) : vectors(divide_up(columns, step<T>)), count(1) {
-    while (count < 16 && 24 * count <= vectors) count *= 2;
+  explicit Strips(Index columns, Index least) : vectors(divide_up(columns, step<T>)), count(1) {
+    while (count < 16 && 2 * least * count <= vectors) count *= 2;
   }
 
   // function(columns, number) for every piece of the strips from `begin` to `end`. All pieces are numbered through.
