@@ -41,8 +41,8 @@ template <class T>
 inline constexpr int abreast = tile_vectors<T>;
 
 // Products with other samples cost b operations per sample and column; what is done once a block, 1/b. (Zen 3, 64
-// units: 3.0 us a sample with 16 and 32, 3.4 with 64. Emerald Rapids: 64 units 1.40 us with 32 on two threads, 1.49 with
-// 16.) Few units have short blocks, whose products have their lanes along the columns (dots.hpp): 16 units of 3072
+// units: 3.0 us a sample with 16 and 32, 3.4 with 64. Emerald Rapids: 64 units 1.40 us with 32 on two threads, 1.49
+// with 16.) Few units have short blocks, whose products have their lanes along the columns (dots.hpp): 16 units of 3072
 // features take 1.60 us on one thread of Zen 5 and 0.91 on two, with blocks of 32 and lanes along the samples 2.01 and
 // 1.14; blocks of 8 and of 16 take 1 to 5% more.
 inline constexpr Index short_block = 12, few_units = 32;
