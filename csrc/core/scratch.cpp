@@ -39,11 +39,20 @@ Block allocate(std::size_t size) {
   return {data, size};
 }
 
+// The size that is wanted, or if that cannot be had what is needed.
+Block allocate_at_least(std::size_t needed, std::size_t wanted) {
+  if (wanted > needed) try {
+      return allocate(wanted);
+    } catch (const std::bad_alloc&) {
+    }
+  return allocate(needed);
+}
+
 // Blocks in use are blocks_[0 .. current]; a block never moves while a frame points into it.
 struct Arena {
   std::vector<Block> blocks;
   std::size_t current = 0, used = 0;
-  std::size_t together = 0;  // the size to begin with
+  std::size_t peak = 0, together = 0;  // of this call, and what the next one begins with
   int frames = 0;
 
   ~Arena() { release_from(0); }
@@ -63,20 +72,22 @@ struct Arena {
     if (current == blocks.size()) {
       const std::size_t wanted = blocks.empty() ? together : std::min(2 * blocks.back().size, keep_at_most);
       blocks.reserve(blocks.size() + 1);
-      blocks.push_back(allocate(std::max(size, wanted)));
+      blocks.push_back(allocate_at_least(size, wanted));
     }
     void* result = blocks[current].data + used;
     used += size;
+    std::size_t taken = used;
+    for (std::size_t i = 0; i < current; ++i) taken += blocks[i].size;
+    peak = std::max(peak, taken);
     return result;
   }
 
-  // With no frame open, several blocks make way for one of their size, if that may be kept, when the next call comes:
-  // one of the same kind then finds all it needs in one piece. (The largest of them alone held most of it, and peaks
-  // were larger by the rest.) Of more than that the largest is kept.
+  // With no frame open, several blocks make way for one as large as what was taken, if that may be kept, when the next
+  // call comes: one of the same kind then finds all it needs in one piece. (The largest of them alone held most of it,
+  // and peaks were larger by the rest.) Of more than that the last and largest is kept, if it may be.
   void settle() {
-    std::size_t sum = 0;
-    for (const Block& block : blocks) sum += block.size;
-    together = sum <= keep_at_most ? sum : 0;
+    together = blocks.size() > 1 && peak <= keep_at_most ? round_up(peak, page) : 0;
+    peak = 0;
     if (blocks.size() > 1) {
       if (together > 0) return release_from(0);
       std::swap(blocks.front(), blocks.back());

@@ -15,9 +15,9 @@ void transform_columns(T* data, Index batch, Index n, Index inner, bool inverse,
   const SharedPlan<T> shared(n);
   const Plan<T>& plan = shared.plan();
   const Parts<T> parts(inverse);
-  const Index groups = divide_up(inner, lanes), numbers = batch * n * inner;
-  const int threads = threads_for(double(numbers));
-  const Index many = divide_up(numbers_of_task(numbers, threads), lanes * n);
+  const Index groups = divide_up(inner, lanes);
+  const int threads = threads_for(double(batch) * double(n) * double(inner));
+  const Index many = pieces_of_task(batch * groups, at_most(lanes, inner) * n, threads);
   const Index room = (n + plan.scratch) * width<T>;
   core::parallel_for(divide_up(batch * groups, many), threads, [&](Index i) {
     core::Scratch scratch;

@@ -16,13 +16,14 @@
 namespace fastdl::fft {
 namespace {
 
-// A task is so many numbers or more: some microseconds, or an eighth of a thread's share. (What the processor fetches
-// beyond the end of a task is another thread's: 2^20 complex64 in rows of 16 took 286 us in tasks of 2^13 numbers on two
-// threads of Zen 5, as on one, and 160 in tasks of 2^16.)
-inline Index numbers_of_task(Index numbers, int threads) {
-  constexpr Index least = 1 << 13, most = 1 << 20;
-  const Index share = numbers / (8 * threads);
-  return share < least ? least : at_most(most, share);
+// How many of `batch` pieces of so many numbers each are a task: some microseconds, or an eighth of a thread's share.
+// (What the processor fetches beyond the end of a task is another thread's: 2^20 complex64 in rows of 16 took 286 us in
+// tasks of 2^13 numbers on two threads of Zen 5, as on one, and 160 in tasks of 2^16. More than 2^18 gain nothing, and
+// signals are asked for between tasks.)
+inline Index pieces_of_task(Index batch, Index numbers, int threads) {
+  constexpr Index least = 1 << 13, most = 1 << 18;
+  const Index share = at_most(most / numbers, batch / (8 * threads)), enough = divide_up(least, numbers);
+  return share < enough ? enough : share;
 }
 
 // task(first, count, room) for groups of rows that together are all of them: `unit` rows, or several times as many if
@@ -30,7 +31,7 @@ inline Index numbers_of_task(Index numbers, int threads) {
 template <class T, class Task>
 void for_rows(Index batch, Index n, Index unit, Index room, const Task& task, bool streamed = false) {
   const int threads = threads_for(double(batch) * double(n));
-  const Index many = unit * divide_up(numbers_of_task(batch * n, threads), unit * n);
+  const Index many = unit * pieces_of_task(divide_up(batch, unit), unit * n, threads);
   core::parallel_for(divide_up(batch, many), threads, [&](Index i) {
     core::Scratch scratch;
     T* local = scratch.array<T>(room);

@@ -22,7 +22,8 @@
 //   subspace         E = B - Y' W and W += C E, two products; C is Y times the inverse of a triangle
 //
 // Per sample and column that is 4k + b multiplications and additions by units, 6k + b for sanger and subspace. Nothing
-// depends on the number of threads: strips are fixed, and so is the order of their sums.
+// depends on the number of threads: strips are fixed, and so is the order of their sums. Few units have short blocks,
+// whose parts of G and P are made at the end of a strip (dots.hpp).
 #pragma once
 
 #include "core/interrupt.hpp"
@@ -71,8 +72,8 @@ class Blocks {
     weights_ = scratch_.array<T>(pieces, units_, pitch);
     for (T*& samples : samples_) samples = scratch_.array<T>(pieces, room_, pitch);
     turned_ = scratch_.array<T>(workers_, pitch, stride);
-    for (T*& fields : fields_) fields = zeros(strips_.count * units_ * stride);
-    for (T*& grams : grams_) grams = zeros(strips_.count * room_ * stride);
+    for (T*& fields : fields_) fields = products(units_);
+    for (T*& grams : grams_) grams = products(room_);
     for (T*& lengths : lengths_) lengths = scratch_.array<T>(strips_.count, padded);
     settled_ = scratch_.array<Settled<T>>(workers_);
     claims_ = scratch_.array<Claim>(workers_);
@@ -125,9 +126,10 @@ class Blocks {
  private:
   static constexpr Known<piece_width<T>> pitch{};  // of the rows of a piece, of weights or of samples
 
-  T* zeros(Index size) {
-    T* array = scratch_.array<T>(size);
-    for (Index i = 0; i < size; ++i) array[i] = 0;
+  // Room for the strips' parts of products. Short blocks leave places unwritten that are read with their neighbours.
+  T* products(Index rows) {
+    T* array = scratch_.array<T>(strips_.count, rows, stride);
+    for (Index i = 0; has_short_blocks(units_) && i < strips_.count * rows * stride; ++i) array[i] = 0;
     return array;
   }
 
@@ -207,7 +209,8 @@ class Blocks {
     strips_.each_piece(s, s + 1, [&](Columns piece, Index number) {
       T *samples = samples_in(number, block), *weights = weights_of(number);
       for (Index t = 0; t < count; ++t) pack_piece(x_, block * block_ + t, piece, samples + t * pitch);
-      for (Index i = count * pitch; i < round_up(count, dot_samples) * pitch; ++i) samples[i] = 0;
+      for (Index i = count * pitch; has_short_blocks(units_) && i < round_up(count, dot_samples) * pitch; ++i)
+        samples[i] = 0;
       fetch(piece, block + 1);
       if (block > 0) take(piece.width, weights, samples_in(number, block - 1), samples_of(block - 1), settled);
       if (count == 0 || has_short_blocks(units_)) return;
