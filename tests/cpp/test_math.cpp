@@ -88,11 +88,10 @@ struct Level {
 template <class T>
 std::vector<Level<T>> runnable_levels() {
   std::vector<Level<T>> levels;
-#define ADD_LEVEL(level)                                                                                \
-  levels.push_back({#level,                                                                             \
-                    {fastdl::simd::level::exp, fastdl::simd::level::tanh, fastdl::simd::level::sigmoid, \
-                     fastdl::simd::level::rsqrt, fastdl::simd::level::sin,                              \
-                     fastdl::simd::level::sqrt_by_estimate},                                            \
+#define ADD_LEVEL(level)                                                                                           \
+  levels.push_back({#level,                                                                                        \
+                    {fastdl::simd::level::exp, fastdl::simd::level::tanh, fastdl::simd::level::sigmoid,            \
+                     fastdl::simd::level::rsqrt, fastdl::simd::level::sin, fastdl::simd::level::sqrt_by_estimate}, \
                     fastdl::simd::level::atan2})
 #if FASTDL_HAVE_BASELINE
   ADD_LEVEL(baseline);
