@@ -18,8 +18,8 @@ namespace {
 
 // How many of `batch` pieces of so many numbers each are a task: some microseconds, or an eighth of a thread's share.
 // (What the processor fetches beyond the end of a task is another thread's: 2^20 complex64 in rows of 16 took 286 us in
-// tasks of 2^13 numbers on two threads of Zen 5, as on one, and 160 in tasks of 2^16. More than 2^18 gain nothing, and
-// signals are asked for between tasks.)
+// tasks of 2^13 numbers on two threads of Zen 5, as on one, and 160 in tasks of 2^16.) No more than 2^18 numbers, as
+// signals are asked for between tasks.
 inline Index pieces_of_task(Index batch, Index numbers, int threads) {
   constexpr Index least = 1 << 13, most = 1 << 18;
   const Index share = at_most(most / numbers, batch / (8 * threads)), enough = divide_up(least, numbers);

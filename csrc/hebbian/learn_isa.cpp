@@ -14,11 +14,10 @@ namespace {
 // threads twice that. Krotov's loop leaves the units alone that learn nothing, and is as quick up to 16.
 bool blocks_pay(const Rule& rule, Index units, Index features, Index samples) {
   if (rule.algorithm != FASTDL_HEBBIAN_AUTO) return rule.algorithm == FASTDL_HEBBIAN_BLOCKS;
-  Index least = 16;
-  if (simd::vector_bytes == 64 && rule.kind != FASTDL_HEBBIAN_KROTOV)
-    least = rule.kind == FASTDL_HEBBIAN_SANGER ? 4 : 8;
-  else if (features >= 2048 && rule.kind != FASTDL_HEBBIAN_KROTOV)
-    least = 8;
+  constexpr bool wide = simd::vector_bytes == 64;
+  Index least = wide || features >= 2048 ? 8 : 16;
+  if (wide && rule.kind == FASTDL_HEBBIAN_SANGER) least = 4;
+  if (rule.kind == FASTDL_HEBBIAN_KROTOV) least = 16;
   return samples >= 16 && units >= least;
 }
 
