@@ -211,14 +211,45 @@ def test_depthwise_is_a_convolution_of_each_channel(level, dtype, rng, channels,
         reach = (np.array(filters[side].shape[2:]) - 1) * dilation + 1
         if (reach > seen).any():
             continue
-        one_by_one = [
-            conv.conv2d(x[:, c : c + 1], filters[side][c : c + 1], bias[c : c + 1], algorithm="direct", **options)
-            for c in range(channels)
-        ]
+        expected = cases.conv_expected(x, filters[side], bias, groups=channels, **options)
         whole_rows, apart = np.ascontiguousarray(x), np.repeat(x, 2, axis=2)[:, :, ::2]
         for images in (x, whole_rows, apart, np.ascontiguousarray(x[..., ::-1])[..., ::-1]):
             found = conv.conv2d(images, filters[side], bias, groups=channels, **options)
-            np.testing.assert_array_equal(found, np.concatenate(one_by_one, axis=1), err_msg=str((side, options)))
+            np.testing.assert_array_equal(found, expected, err_msg=str((side, options)))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("groups", [1, 3, 20])
+def test_depthwise_rows_of_every_length(level, dtype, rng, groups, stride):
+    """Along rows, as channels-first images have them, and along channels: the same sums in the same order."""
+    w, bias = rng.standard_normal((groups, 1, 3, 3)).astype(dtype), rng.standard_normal(groups).astype(dtype)
+    for width, height in zip((*range(1, 36), 47, 48, 49, 63, 64, 65, 130), itertools.cycle(range(1, 11)), strict=False):
+        x = rng.standard_normal((2, groups, height, width)).astype(dtype)
+        last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+        options = {"stride": stride, "padding": 1, "groups": groups}
+        found, expected = conv.conv2d(x, w, bias, **options), cases.conv_expected(x, w, bias, **options)
+        assert np.all(np.abs(found - expected) <= cases.conv_tolerance(x, w, bias, **options)), (width, height)
+        np.testing.assert_array_equal(conv.conv2d(x, w, bias, algorithm="direct", **options), found)
+        if groups >= 8:
+            np.testing.assert_array_equal(conv.conv2d(last, w, bias, **options), found)
+        i, j = height // 2, width // 2
+        x[1, -1, i, j] = np.nan
+        marked = conv.conv2d(x, w, bias, **options)
+        seen = np.zeros(found.shape, bool)
+        rows, columns = (np.arange(n) * stride for n in found.shape[2:])
+        seen[1, -1] = np.outer(np.abs(rows - i) <= 1, np.abs(columns - j) <= 1)
+        np.testing.assert_array_equal(np.isnan(marked), seen)
+        np.testing.assert_array_equal(marked[~seen], found[~seen])
+
+
+def test_depthwise_images_at_the_ends_of_their_memory(level, dtype, rng):
+    """Nothing before the first element or behind the last one is read, whatever it is."""
+    w = rng.standard_normal((2, 1, 3, 3)).astype(dtype)
+    for width, stride in itertools.product((7, 16, 17, 32, 40), (1, 2)):
+        room = np.full(2 * 5 * width + 128, np.nan, dtype)
+        x = room[64:-64].reshape(1, 2, 5, width)
+        x[...] = rng.standard_normal(x.shape)
+        assert np.isfinite(conv.conv2d(x, w, stride=stride, padding=1, groups=2)).all()
 
 
 def test_one_by_one_is_a_matrix_product(level, dtype, rng):

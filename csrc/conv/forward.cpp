@@ -68,6 +68,16 @@ bool depthwise_fits(const Geometry& g) {
          row * 16 * double(sizeof(T)) <= 0x1p22;
 }
 
+// Whether rows serve as they lie (depthwise_rows_isa.cpp): the same with 3 x 3 filters of stride 1 or 2, padded by one.
+template <class T>
+bool rows_fit(const Geometry& g, const Images<const T>& x) {
+  const bool plane = g.in[0] == 1 && g.kernel[0] == 1 && g.out[0] == 1 && g.lower[0] == 0;
+  const bool filter = g.in_channels == 1 && g.out_channels == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 &&
+                      g.dilation[1] == 1 && g.dilation[2] == 1;
+  const bool same = g.lower[2] == 1 && g.out[2] == (g.in[2] - 1) / g.stride[2] + 1;
+  return plane && filter && same && g.stride[1] == g.stride[2] && g.stride[2] <= 2 && x.axis[2] == 1;
+}
+
 // The position in [0, n) that stands for one outside, or -1 for none.
 Index mapped(Index i, Index n, fastdl_padding padding) {
   if (i >= 0 && i < n) return i;
@@ -169,6 +179,10 @@ int tile_of(const Geometry& g, const Weights<T>& w, fastdl_conv_algorithm algori
 
 template <class T>
 void by_sums(Geometry g, Images<const T> x, const Weights<T>& w, const T* bias, Activation activation, T* out) {
+  if (rows_fit(g, x)) {
+    FASTDL_DISPATCH(depthwise_rows(g, x, w.plain, bias, activation, out));
+    return;
+  }
   if (depthwise_fits<T>(g)) {
     FASTDL_DISPATCH(depthwise(g, x, w.plain, bias, activation, out));
     return;

@@ -131,6 +131,16 @@ FASTDL_INLINE Vec<T> next_lanes(Vec<T> a, Vec<T> b) {
   return next_lanes<T>(a, b, std::make_integer_sequence<int, lanes<T>>{});
 }
 
+// The last lane of a, and those of b but the last.
+template <class T, int... Lane>
+FASTDL_INLINE Vec<T> lanes_before(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {
+  return __builtin_shufflevector(a, b, (Lane + lanes<T> - 1)...);
+}
+template <class T>
+FASTDL_INLINE Vec<T> lanes_before(Vec<T> a, Vec<T> b) {
+  return lanes_before<T>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+
 // The lanes of a and b by turns: their first halves, or their second halves.
 template <class T, int First, int... Lane>
 FASTDL_INLINE Vec<T> by_turns(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {

@@ -116,7 +116,7 @@ FASTDL_INLINE void end_stream() {
 #endif
 }
 
-// Asks for the cache line of p: to L1 for writing soon, or to L2 for later. Assembly, because GCC 12 drops loops and
+// Asks for the cache line of p: to L1 for writing or reading soon, or to L2 for later. Assembly, because GCC 12 drops loops and
 // functions that do nothing but __builtin_prefetch.
 FASTDL_INLINE void prefetch_to_write(const void* p) {
 #if defined(__x86_64__)
@@ -125,6 +125,16 @@ FASTDL_INLINE void prefetch_to_write(const void* p) {
   asm volatile("prfm pstl1keep, %0" : : "Q"(*static_cast<const char*>(p)));
 #else
   __builtin_prefetch(p, 1);
+#endif
+}
+
+FASTDL_INLINE void prefetch_to_l1(const void* p) {
+#if defined(__x86_64__)
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+#elif defined(__aarch64__)
+  asm volatile("prfm pldl1keep, %0" : : "Q"(*static_cast<const char*>(p)));
+#else
+  __builtin_prefetch(p, 0, 3);
 #endif
 }
 
