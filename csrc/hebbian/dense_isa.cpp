@@ -1,8 +1,10 @@
-// Dense associative memories, compiled once per instruction-set level: a state a task, with its overlaps with all
-// patterns, p.s, which a unit that turns over changes by twice its column. In double for both types, since powers and
-// exponentials of overlaps differ by many orders of magnitude.
+// Dense associative memories, compiled once per instruction-set level. Recall: a state a task, with its overlaps with
+// all patterns, p.s, which a unit that turns over changes by twice its column. Energies: overlaps of all states are a
+// product of the engine. In double for both types, since powers and exponentials of overlaps differ by many orders of
+// magnitude.
 #include "core/scratch.hpp"
 #include "core/threads.hpp"
+#include "gemm/engine.hpp"
 #include "hebbian/orders.hpp"
 #include "simd/math.hpp"
 
@@ -11,6 +13,13 @@ namespace {
 
 using F = double;
 using V = Vec<F>;
+
+FASTDL_INLINE V power(V base, double degree) {
+  V result = broadcast(F(1));
+  for (int rest = int(degree); rest > 0; rest >>= 1, base *= base)
+    if (rest & 1) result *= base;
+  return result;
+}
 
 class Patterns {
  public:
@@ -57,7 +66,7 @@ class Patterns {
       const V pattern = simd::load(column + k), rest = simd::load(overlaps + k) - pattern * state;
       const V up = rest + pattern, down = rest - pattern;
       const V term =
-          exponential ? simd::exp(up - largest) - simd::exp(down - largest) : power(up * scale) - power(down * scale);
+          exponential ? simd::exp(up - largest) - simd::exp(down - largest) : power(up * scale, degree_) - power(down * scale, degree_);
       const V none{};
       sum += simd::select(simd::first_lanes<F>(int(at_most(step<F>, count_ - k))), term, none);
     }
@@ -66,24 +75,7 @@ class Patterns {
     return total;
   }
 
-  // -sum of F(overlaps)
-  F energy(const F* overlaps) const {
-    F total = 0;
-    for (Index k = 0; k < stride_; k += step<F>) {
-      const V m = simd::load(overlaps + k), value = degree_ == F(__builtin_inf()) ? simd::exp(m) : power(m);
-      for (int l = 0; l < at_most(step<F>, count_ - k); ++l) total -= value[l];
-    }
-    return total;
-  }
-
  private:
-  FASTDL_INLINE V power(V base) const {
-    V result = broadcast(F(1));
-    for (int rest = int(degree_); rest > 0; rest >>= 1, base *= base)
-      if (rest & 1) result *= base;
-    return result;
-  }
-
   Index count_, units_, stride_;
   double degree_;
   core::Scratch scratch_;
@@ -141,13 +133,49 @@ void dense_recall_of(const Matrix<const T>& p, double degree, bool together, Ind
   });
 }
 
+// A matrix as an operand of a product in double.
+template <class T>
+struct Widened {
+  const Matrix<const T>& m;
+
+  void pack_rows(Index first, int count, Index k, Index depth, F* panel) const {
+    constexpr int rows = gemm::Shape<F>::rows;
+    for (int r = 0; r < rows; ++r) put(first + at_most(r, count - 1), k, depth, rows, panel + r);
+  }
+
+  void pack_columns(Index first, int count, Index k, Index depth, int width, F* panel) const {
+    for (int j = 0; j < width; ++j) put(first + at_most(j, count - 1), k, depth, width, panel + j);
+  }
+
+ private:
+  void put(Index row, Index k, Index depth, Index apart, F* to) const {
+    const T* from = m.data + row * m.row_stride + k * m.col_stride;
+    for (Index p = 0; p < depth; ++p) to[p * apart] = F(from[p * m.col_stride]);
+  }
+};
+
+// out[i] = -sum of F(overlaps of state i)
 template <class T>
 void dense_energy_of(const Matrix<const T>& p, double degree, const Matrix<const T>& s, T* out, Index stride) {
-  const Patterns patterns(p, degree);
-  each_state(patterns, s, [&](Index i, F* state, F*, F* overlaps) {
-    patterns.measure(state, overlaps);
-    out[i * stride] = T(patterns.energy(overlaps));
-  });
+  const Index wide = round_up(p.rows, step<F>), fit = (Index{16} << 20) / Index(sizeof(F)) / (wide + 1);
+  const Index most = at_most(fit < 1 ? 1 : fit, s.rows);  // states, of which 16 MB of overlaps are there at a time
+  core::Scratch scratch;
+  F* overlaps = scratch.array<F>(most, wide);
+  for (Index first = 0; first < s.rows; first += most) {
+    const Index states = at_most(most, s.rows - first);
+    const Matrix<const T> some{s.data + first * s.row_stride, states, s.cols, s.row_stride, s.col_stride};
+    gemm::multiply<F>({states, p.rows, p.cols}, false, gemm::MultiplyAdd{}, Widened<T>{some}, Widened<T>{p},
+                      {overlaps, wide, 1}, gemm::Identity{});
+    core::parallel_for(states, double(states * wide) < 1e5 ? 1 : core::thread_count(), [&](Index i) {
+      F total = 0;
+      for (Index k = 0; k < p.rows; k += step<F>) {
+        const V m = simd::load(overlaps + i * wide + k);
+        const V value = degree == F(__builtin_inf()) ? simd::exp(m) : power(m, degree);
+        for (int l = 0; l < at_most(step<F>, p.rows - k); ++l) total -= value[l];
+      }
+      out[(first + i) * stride] = T(total);
+    });
+  }
 }
 
 }  // namespace
