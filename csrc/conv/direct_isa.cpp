@@ -8,24 +8,20 @@
 namespace fastdl::conv::FASTDL_LEVEL {
 namespace {
 
-template <class T>
-void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out) {
+// weights(group) gives them as rows.
+template <class T, class Weights>
+void direct_of(const Geometry& g, const Images<const T>& x, bool channels_last, const Weights& weights, const T* bias,
+               Activation activation, T* out) {
   const Index k = g.in_channels * g.taps(), pixels = g.pixels();
   const gemm::Extents size{g.out_channels, g.batch * pixels, k};
-  const bool channels_last = x.channel == 1 && x.axis[2] != 1 && g.in_channels >= simd::lanes<T>;
   core::Scratch scratch;
   const Tap* taps = taps_of(g, x, scratch);
   T* zeros = scratch.array<T>(g.in_channels + 2 * simd::lanes<T>);
   for (Index c = 0; c < g.in_channels + 2 * simd::lanes<T>; ++c) zeros[c] = 0;
-  T* room = scratch.array<T>(gemm::packed_rows_size<T>(g.groups, size));
-  const auto weights_of = [&](Index group) { return w + group * g.out_channels * k; };
-  const auto rows =
-      channels_last
-          ? gemm::pack_all_rows<T>(
-                g.groups, size,
-                [&](Index group) { return TurnedWeights<T>{weights_of(group), g.in_channels, g.taps()}; }, room)
-          : gemm::pack_all_rows<T>(
-                g.groups, size, [&](Index group) { return gemm::Strided<T>{weights_of(group), k, 1}; }, room);
+  const auto packed = [&] {
+    return gemm::pack_all_rows<T>(g.groups, size, weights,
+                                  scratch.array<T>(gemm::packed_rows_size<T>(g.groups, size)));
+  };
   const Windows<T> windows{{g, x, taps}, channels_last, zeros};
   const Index channels = g.groups * g.out_channels;
   const auto finish = [&](Index channel, const T* sums, Index count, T* to) {
@@ -49,7 +45,7 @@ void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T*
       }
     };
     const gemm::Extents of_image{g.out_channels, pixels, k};
-    gemm::multiply_columns<T>(g.groups * g.batch, g.batch, of_image, rows, columns, gemm::InPlace{output, done});
+    gemm::multiply_columns<T>(g.groups * g.batch, g.batch, of_image, packed(), columns, gemm::InPlace{output, done});
     return;
   }
   const auto columns = [&](Index group) { return windows.of(group); };
@@ -64,7 +60,26 @@ void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T*
       }
     }
   };
-  gemm::multiply_columns<T>(g.groups, 1, size, rows, columns, gemm::HandOver{done});
+  // Of one small image weights are most of what there is to read. (1 x 1 filters, 2048 to 512 channels of 7 x 7, Zen 5:
+  // 0.33 ms, and 0.36 with all of them packed beforehand.)
+  if (gemm::in_one_block<T>(g.groups, size))
+    gemm::multiply_columns<T>(g.groups, 1, size, gemm::RowsAtTheirTurn<T, Weights>{weights, g.out_channels}, columns,
+                              gemm::HandOver{done});
+  else
+    gemm::multiply_columns<T>(g.groups, 1, size, packed(), columns, gemm::HandOver{done});
+}
+
+template <class T>
+void direct_of(const Geometry& g, const Images<const T>& x, const T* w, const T* bias, Activation activation, T* out) {
+  const Index k = g.in_channels * g.taps();
+  const auto weights_of = [&](Index group) { return w + group * g.out_channels * k; };
+  if (x.channel == 1 && x.axis[2] != 1 && g.in_channels >= simd::lanes<T>)
+    direct_of(
+        g, x, true, [&](Index group) { return TurnedWeights<T>{weights_of(group), g.in_channels, g.taps()}; }, bias,
+        activation, out);
+  else
+    direct_of(
+        g, x, false, [&](Index group) { return gemm::Strided<T>{weights_of(group), k, 1}; }, bias, activation, out);
 }
 
 }  // namespace

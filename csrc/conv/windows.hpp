@@ -5,6 +5,8 @@
 // and a mask where the window leaves the image.
 #pragma once
 
+#include <utility>
+
 #include "conv/taps.hpp"
 #include "gemm/pack.hpp"
 
@@ -121,7 +123,7 @@ struct Windows : WindowsOf<T> {
   void pack_columns(Index first, int count, Index k, Index depth, int width, T* panel) const {
     const T* data = this->data();
     if (channels_last) return turn(data, first, count, k, depth, width, panel);
-    const bool long_rows = x.axis[2] == 1 && 2 * g.out[2] >= step;
+    const bool long_rows = x.axis[2] == 1 && (most_pieces - 1) * g.out[2] >= step - 1;
     if (long_rows && g.stride[2] == 1) return rows<1>(data, first, count, k, depth, width, panel);
     if (long_rows && g.stride[2] == 2) return rows<2>(data, first, count, k, depth, width, panel);
     for (int v = 0; v < width; v += step)
@@ -135,6 +137,9 @@ struct Windows : WindowsOf<T> {
     channel = k > tap ? divide_up(k - tap, count) : 0;
     end = divide_up(k + depth - tap, count);
   }
+
+  // Rows so long that a vector has no more pieces are gathered by whole vectors.
+  static constexpr int most_pieces = 4;
 
   // The pixels of one row among the lanes of a vector.
   struct Piece {
@@ -222,28 +227,21 @@ struct Windows : WindowsOf<T> {
     });
   }
 
-  // At edges of the image and ends of rows. For every tap up to two loads with their masks; what has more pieces, or
-  // comes near the end of the array, is done once more, slowly.
+  // At edges of the image and ends of rows: for every tap a load with a mask for each piece, of one channel after the
+  // other, since masks then stay in registers. What comes near the end of the array is done slowly.
   template <int Stride>
   __attribute__((noinline)) void masked_pieces(const T* data, const Piece* list, int number, Index first, int count,
                                                Index k, Index depth, int width, T* panel) const {
-    struct Loads {
-      simd::Vec<T> mask[2];
-      Index offset[2];
-      bool two, slow;
-    };
-    core::Scratch scratch;
-    Loads* all = scratch.array<Loads>(g.taps());
-    const Index base = zeros - data;  // a place that may be read, for loads that are masked out
-    bool any_slow = false, any_two = false;
+    const Index down = g.taps() * width;
     for (Index tap = 0; tap < g.taps(); ++tap) {
-      Loads& loads = all[tap];
-      loads = {{simd::Vec<T>{}, simd::Vec<T>{}}, {base, base}, false, false};
-      int used = 0;
       Index channel, end;
       channels_of(tap, k, depth, channel, end);
       if (channel >= end) continue;
-      for (int i = 0; i < number; ++i) {
+      simd::Vec<T> mask[most_pieces];
+      const T* from[most_pieces];
+      int used = 0;
+      bool slow = false;
+      for (int i = 0; i < number && !slow; ++i) {
         const Piece& piece = list[i];
         if (!inside(piece.at, taps[tap], 2)) continue;
         Index begin, stop;
@@ -251,41 +249,35 @@ struct Windows : WindowsOf<T> {
         begin = begin > piece.from ? begin : piece.from;
         stop = at_most(stop, piece.to);
         if (begin >= stop) continue;
-        const Index offset = piece.offset + taps[tap].offset;
-        loads.slow |=
-            used == 2 || !this->template within<Stride>(offset + channel * x.channel, offset + (end - 1) * x.channel);
-        if (used < 2) loads.mask[used] = Base::between(begin, stop), loads.offset[used] = offset;
-        ++used;
+        const Index offset = piece.offset + taps[tap].offset + channel * x.channel;
+        slow = !this->template within<Stride>(offset, offset + (end - 1 - channel) * x.channel);
+        if (!slow) mask[used] = Base::between(begin, stop), from[used++] = data + offset;
       }
-      if (loads.slow) {
-        loads = {{simd::Vec<T>{}, simd::Vec<T>{}}, {base, base}, false, true};
-        any_slow = true;
-      }
-      loads.two = used > 1 && !loads.slow;
-      any_two |= loads.two;
+      T* to = panel + (channel * g.taps() + tap - k) * width;
+      if (slow)
+        slowly(data, first, count, tap, channel, end, to, down);
+      else if (used == 0)
+        each_of<Stride>(std::integer_sequence<int>{}, from, mask, end - channel, to, down);
+      else if (used == 1)
+        each_of<Stride>(std::integer_sequence<int, 0>{}, from, mask, end - channel, to, down);
+      else if (used == 2)
+        each_of<Stride>(std::integer_sequence<int, 0, 1>{}, from, mask, end - channel, to, down);
+      else if (used == 3)
+        each_of<Stride>(std::integer_sequence<int, 0, 1, 2>{}, from, mask, end - channel, to, down);
+      else
+        each_of<Stride>(std::integer_sequence<int, 0, 1, 2, 3>{}, from, mask, end - channel, to, down);
     }
-    each_channel(k, depth, [&](Index p, Index channel, Index tap, Index end) {
-      const Index plane = channel * x.channel;
-      for (T* to = panel + p * width; tap < end; ++tap, to += width) {
-        const Loads& loads = all[tap];
-        // Masked-out loads stay where they are; zeros do not go on from channel to channel.
-        const auto one = [&](int i) {
-          const Index offset = loads.offset[i] == base ? base : loads.offset[i] + plane;
-          return masked(load_every<Stride>(data + offset), loads.mask[i]);
-        };
-        simd::Vec<T> value = one(0);
-        if (any_two) value = either(value, one(1));
-        simd::store(to, value);
-      }
-    });
-    if (any_slow)
-      for (Index tap = 0; tap < g.taps(); ++tap) {
-        Index channel, end;
-        channels_of(tap, k, depth, channel, end);
-        if (all[tap].slow && channel < end)
-          slowly(data, first, count, tap, channel, end, panel + (channel * g.taps() + tap - k) * width,
-                 g.taps() * width);
-      }
+  }
+
+  // A tap of some channels, from these pieces of a vector.
+  template <int Stride, int... Piece>
+  void each_of(std::integer_sequence<int, Piece...>, const T* const (&from)[most_pieces],
+               const simd::Vec<T> (&mask)[most_pieces], Index channels, T* to, Index down) const {
+    for (Index c = 0; c < channels; ++c) {
+      simd::Vec<T> value{};
+      ((value = either(value, masked(load_every<Stride>(from[Piece] + c * x.channel), mask[Piece]))), ...);
+      simd::store(to + c * down, value);
+    }
   }
 
   static FASTDL_INLINE simd::Vec<T> either(simd::Vec<T> a, simd::Vec<T> b) {

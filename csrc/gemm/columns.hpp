@@ -43,16 +43,44 @@ Cut cut_columns(Index products, Extents size, Index depth, bool one_pass, int th
   return {columns, round_up(divide_up(size.rows, divide_up(size.rows, rows)), S::rows)};
 }
 
+template <class T>
+int threads_for(Index products, Extents size) {
+  const double flops = 2.0 * double(products) * double(size.rows) * double(size.columns) * double(size.depth + 1);
+  return flops < 4e6 ? 1 : core::thread_count();
+}
+
 // Rows packed for the tiles: panels of 6 for every stretch of k. Made once and used for any columns.
 template <class T>
 struct PackedRows {
+  static constexpr bool packed = true;
   const T* data;
   Index height, depth;  // rows, rounded up to panels; k in all
 
-  const T* panel(Index product, Index row, Stretch stretch) const {
+  const T* panel(Index product, Index row, Stretch stretch, T* = nullptr) const {
     return data + (product * depth + stretch.first) * height + row * stretch.depth;
   }
 };
+
+// Rows packed when their turn comes: for those that are wanted once. a(product) gives an operand with pack_rows.
+template <class T, class Rows>
+struct RowsAtTheirTurn {
+  static constexpr bool packed = false;
+  const Rows& a;
+  Index rows;
+
+  const T* panel(Index product, Index row, Stretch stretch, T* room) const {
+    a(product).pack_rows(row, int(at_most(Shape<T>::rows, rows - row)), stretch.first, stretch.depth, room);
+    return room;
+  }
+};
+
+// Whether a block has all columns of a product, which then wants its rows once.
+template <class T>
+bool in_one_block(Index products, Extents size) {
+  const Index depth = balanced_depth<T>(size.depth);
+  return cut_columns<T>(products, size, depth, depth >= size.depth, threads_for<T>(products, size)).columns >=
+         size.columns;
+}
 
 template <class T>
 Index packed_rows_size(Index products, Extents size) {
@@ -108,13 +136,11 @@ struct InPlace {
 };
 
 // b(product) gives an operand with pack_columns. `sharing` products in a row have the same rows.
-template <class T, class Columns, class Sink>
-void multiply_columns(Index products, Index sharing, Extents size, PackedRows<T> a, const Columns& b,
-                      const Sink& sink) {
+template <class T, class Rows, class Columns, class Sink>
+void multiply_columns(Index products, Index sharing, Extents size, const Rows& a, const Columns& b, const Sink& sink) {
   using S = Shape<T>;
   if (products == 0 || size.rows == 0 || size.columns == 0) return;
-  const double flops = 2.0 * double(products) * double(size.rows) * double(size.columns) * double(size.depth + 1);
-  const int threads = flops < 4e6 ? 1 : core::thread_count();
+  const int threads = threads_for<T>(products, size);
   const Index depth = balanced_depth<T>(size.depth);
   const Index passes = depth == 0 ? 1 : divide_up(size.depth, depth);
   const Cut cut = cut_columns<T>(products, size, depth, passes == 1, threads);
@@ -126,6 +152,7 @@ void multiply_columns(Index products, Index sharing, Extents size, PackedRows<T>
     const auto operand = b(product);
     core::Scratch scratch;
     T* packed = scratch.array<T>(cut.columns, depth + 1);
+    T* room = Rows::packed ? nullptr : scratch.array<T>(S::rows, depth + 1);
     Output<T> values;
     if constexpr (Sink::in_place)
       values = sink.output(product).at(first, column);
@@ -137,9 +164,9 @@ void multiply_columns(Index products, Index sharing, Extents size, PackedRows<T>
       for (Index r = 0; r < rows; r += S::rows) {
         const int here = int(at_most(S::rows, rows - r));
         const Output<T> to = values.at(!Sink::in_place && passes == 1 ? 0 : r, 0);
-        const T* panel = a.panel(product / sharing, first + r, stretch);
-        row_panel<T>(panel, r + S::rows < rows ? panel + S::rows * stretch.depth : nullptr, packed, stretch, to, here,
-                     width, width, 0, MultiplyAdd{});
+        const T* panel = a.panel(product / sharing, first + r, stretch, room);
+        const T* next = Rows::packed && r + S::rows < rows ? panel + S::rows * stretch.depth : nullptr;
+        row_panel<T>(panel, next, packed, stretch, to, here, width, width, 0, MultiplyAdd{});
         if (stretch.last()) sink.done(product, first + r, here, column, width, to);
       }
     }
