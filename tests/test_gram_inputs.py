@@ -37,7 +37,9 @@ def test_samples_of_another_rank_or_type(level, name):
 @pytest.mark.parametrize("gamma", [-1, -1e-300, -np.inf, np.nan])
 def test_a_negative_gamma(level, name, gamma):
     X, out = np.ones((4, 3)), np.full((4, 4), 7.5)
-    with pytest.raises(ValueError, match=rf"^\[gram\.{name}\] expected gamma to be a number .*, got -?(1|1e-300|inf|nan)"):
+    with pytest.raises(
+        ValueError, match=rf"^\[gram\.{name}\] expected gamma to be a number .*, got -?(1|1e-300|inf|nan)"
+    ):
         getattr(gram, name)(X, gamma=gamma, out=out)
     np.testing.assert_array_equal(out, 7.5)
 

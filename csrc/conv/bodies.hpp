@@ -10,7 +10,8 @@ namespace fastdl::conv {
 //            all groups; bias may be null
 // planes:    the same, for few input channels a group, but not none
 // depthwise: the same, for planes of groups of one channel and one filter
-// depthwise_rows: the same, for 3 x 3 filters of stride 1 or 2, without dilation, where rows are contiguous and padded by
+// depthwise_rows: the same, for 3 x 3 filters of stride 1 or 2, without dilation, where rows are contiguous and padded
+// by
 //            one on the left, and on the right by one or, with stride 2, perhaps none
 // winograd:  the same, for 3 x 3 filters of stride and dilation 1, by tiles of m x m, m = 2 or 4; rows of x are
 //            contiguous. finite becomes false if a value of out is not: the transforms spread those over their tile

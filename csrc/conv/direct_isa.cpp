@@ -19,8 +19,7 @@ void direct_of(const Geometry& g, const Images<const T>& x, bool channels_last, 
   T* zeros = scratch.array<T>(g.in_channels + 2 * simd::lanes<T>);
   for (Index c = 0; c < g.in_channels + 2 * simd::lanes<T>; ++c) zeros[c] = 0;
   const auto packed = [&] {
-    return gemm::pack_all_rows<T>(g.groups, size, weights,
-                                  scratch.array<T>(gemm::packed_rows_size<T>(g.groups, size)));
+    return gemm::pack_all_rows<T>(g.groups, size, weights, scratch.array<T>(gemm::packed_rows_size<T>(g.groups, size)));
   };
   const Windows<T> windows{{g, x, taps}, channels_last, zeros};
   const Index channels = g.groups * g.out_channels;

@@ -65,8 +65,8 @@ class Patterns {
     for (Index k = 0; k < stride_; k += step<F>) {
       const V pattern = simd::load(column + k), rest = simd::load(overlaps + k) - pattern * state;
       const V up = rest + pattern, down = rest - pattern;
-      const V term =
-          exponential ? simd::exp(up - largest) - simd::exp(down - largest) : power(up * scale, degree_) - power(down * scale, degree_);
+      const V term = exponential ? simd::exp(up - largest) - simd::exp(down - largest)
+                                 : power(up * scale, degree_) - power(down * scale, degree_);
       const V none{};
       sum += simd::select(simd::first_lanes<F>(int(at_most(step<F>, count_ - k))), term, none);
     }

@@ -141,6 +141,39 @@ FASTDL_INLINE Vec<T> lanes_before(Vec<T> a, Vec<T> b) {
   return lanes_before<T>(a, b, std::make_integer_sequence<int, lanes<T>>{});
 }
 
+// The first halves of a and b side by side; the second half of a, with zeros behind it.
+template <class T, int... Lane>
+FASTDL_INLINE Vec<T> first_halves(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {
+  constexpr int half = lanes<T> / 2;
+  return __builtin_shufflevector(a, b, (Lane < half ? Lane : Lane + half)...);
+}
+template <class T>
+FASTDL_INLINE Vec<T> first_halves(Vec<T> a, Vec<T> b) {
+  return first_halves<T>(a, b, std::make_integer_sequence<int, lanes<T>>{});
+}
+template <class T, int... Lane>
+FASTDL_INLINE Vec<T> second_half(Vec<T> a, std::integer_sequence<int, Lane...>) {
+  constexpr int half = lanes<T> / 2;
+  return __builtin_shufflevector(a, Vec<T>{}, (Lane + half)...);
+}
+template <class T>
+FASTDL_INLINE Vec<T> second_half(Vec<T> a) {
+  return second_half<T>(a, std::make_integer_sequence<int, lanes<T>>{});
+}
+
+// Half of the lanes, from First on, to memory. Not of vectors of 16 bytes: for those of 8, GCC 12 uses the registers of
+// MMX, which leaves those of the x87 in a state in which every long double is NaN.
+template <class T, int First, int... Lane>
+FASTDL_INLINE void store_half(T* to, Vec<T> v, std::integer_sequence<int, Lane...>) {
+  static_assert(sizeof(Vec<T>) > 16);
+  const auto half = __builtin_shufflevector(v, v, (First + Lane)...);
+  std::memcpy(to, &half, sizeof half);
+}
+template <class T, int First>
+FASTDL_INLINE void store_half(T* to, Vec<T> v) {
+  store_half<T, First>(to, v, std::make_integer_sequence<int, lanes<T> / 2>{});
+}
+
 // The lanes of a and b by turns: their first halves, or their second halves.
 template <class T, int First, int... Lane>
 FASTDL_INLINE Vec<T> by_turns(Vec<T> a, Vec<T> b, std::integer_sequence<int, Lane...>) {

@@ -116,8 +116,8 @@ FASTDL_INLINE void end_stream() {
 #endif
 }
 
-// Asks for the cache line of p: to L1 for writing or reading soon, or to L2 for later. Assembly, because GCC 12 drops loops and
-// functions that do nothing but __builtin_prefetch.
+// Asks for the cache line of p: to L1 for writing or reading soon, or to L2 for later. Assembly, because GCC 12 drops
+// loops and functions that do nothing but __builtin_prefetch.
 FASTDL_INLINE void prefetch_to_write(const void* p) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(p)));  // processors without it do nothing
