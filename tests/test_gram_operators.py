@@ -478,6 +478,19 @@ def test_distance_of_samples_does_not_cancel(level, dtype, rng, features):
     assert np.all(np.diagonal(gram.distance(X, kernel="linear")) == 0)
 
 
+@pytest.mark.parametrize("features", [9, 100, 200, 500, 784, 1500])
+@pytest.mark.parametrize("signs", [False, True])
+def test_distance_of_samples_whose_features_have_one_size(level, dtype, rng, features, signs):
+    """Roundings of equal terms add up instead of averaging out."""
+    sizes = rng.standard_normal((90, 1)).astype(dtype)
+    sign = rng.choice([-1, 1], features).astype(dtype) if signs else np.ones(features, dtype)
+    X, Y = sizes[:50] * sign, sizes[50:] * sign
+    expected = features * (wide(sizes[:50]) - wide(sizes[50:]).T) ** 2
+    error = np.abs(gram.distance(X, Y, "linear") - expected)
+    # 2.5e-5 and 1e-12 of the distance (docs/gram.md) are twice as much of its square.
+    assert np.all(error <= (5e-5 if dtype == np.float32 else 2e-12) * expected)
+
+
 @TRIED
 def test_distance_in_feature_space(level, dtype, rng, name, params):
     X, Y = cases.samples(name, rng, 19, 7, dtype), cases.samples(name, rng, 13, 7, dtype)

@@ -107,7 +107,8 @@ void with_distance(Rows<T>& rows, const double* length_scales, const Function& f
   }
   const T* centre = rows.centre();
   const Features<T> features{centre, weight, rows.repeated(centre), rows.repeated(weight)};
-  OfProducts<T, Function> epilogue{function, nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y, weight};
+  OfProducts<T, Function> epilogue{function, nullptr, nullptr, trusted_share_of_distances<T>(rows.x.cols),
+                                   rows.x,   rows.y,  weight};
   rows.lengths(features, 1, itself, __builtin_nan(""), epilogue.x_squared, epilogue.y_squared);
   run(gemm::MultiplyAdd{}, Centred<T>{rows.left(), features}, Centred<T>{rows.right(), features}, epilogue);
 }
@@ -125,7 +126,7 @@ void with_chi_squared(Rows<T>& rows, const Function& function, const Run& run) {
 
 template <class T>
 Angles<T> angles_of(Rows<T>& rows) {
-  Angles<T> angles{nullptr, nullptr, trusted_share<T>(rows.x.cols), rows.x, rows.y};
+  Angles<T> angles{nullptr, nullptr, trusted_share_of_angles<T>(rows.x.cols), rows.x, rows.y};
   rows.inverse_lengths(angles.x_inverse, angles.y_inverse);
   return angles;
 }

@@ -149,7 +149,7 @@ void sparse_of(const Kernel& kernel, SparseRows<T> x, SparseRows<T> y_columns, b
       Arrays<Index> of_indices;
       const SparseRows<T> y = symmetric ? x : turned(y_columns, m, of_indices, of_values);
       // Sums of doubles: for float32 they need not reach further than 1e-7 of the distance.
-      const double share = trusted_share<double>(y_columns.rows) * (sizeof(T) == 4 ? 1e-5 : 1);
+      const double share = trusted_share_of_distances<double>(y_columns.rows) * (sizeof(T) == 4 ? 1e-5 : 1);
       const auto distance = [&](double sum, Index i, Index j) {
         const double total = x_lengths[i] + y_lengths[j], squared = total - 2 * sum;
         return squared >= total * share ? squared : sparse_distance(x, i, y, j);
