@@ -6,8 +6,7 @@ ways, in the same engine with the same exponential; it is compiled here, with th
 them is the library's own rbf to the bit, or it says so.
 
 Ordinary are independent normal features, and the handwritten digits of scikit-learn, as they are and enlarged to 32 x
-32 pixels, if it is there. Times are the best
-of interleaved rounds; on a machine that others use they mean little.
+32 pixels, if it is there. Times are the best of interleaved rounds; on a machine that others use they mean little.
 """
 
 from __future__ import annotations

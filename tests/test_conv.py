@@ -242,8 +242,8 @@ def test_depthwise_rows_of_every_length(level, dtype, rng, groups, stride):
         np.testing.assert_array_equal(marked[~seen], found[~seen])
 
 
-def test_depthwise_images_at_the_ends_of_their_memory(level, dtype, rng):
-    """Nothing before the first element or behind the last one is read, whatever it is."""
+def test_what_lies_around_depthwise_images_does_not_matter(level, dtype, rng):
+    """Rows are padded with zeros, not with what lies before the first element or behind the last one."""
     w = rng.standard_normal((2, 1, 3, 3)).astype(dtype)
     for width, stride in itertools.product((7, 16, 17, 32, 40), (1, 2)):
         room = np.full(2 * 5 * width + 128, np.nan, dtype)

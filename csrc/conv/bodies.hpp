@@ -10,9 +10,9 @@ namespace fastdl::conv {
 //            all groups; bias may be null
 // planes:    the same, for few input channels a group, but not none
 // depthwise: the same, for planes of groups of one channel and one filter
-// depthwise_rows: the same, for 3 x 3 filters of stride 1 or 2, without dilation, where rows are contiguous and padded
-// by
-//            one on the left, and on the right by one or, with stride 2, perhaps none
+// depthwise_rows: the same, for 3 x 3 filters of stride 1 or 2, without dilation; rows are contiguous, and padded by
+// one
+//            on the left, on the right by one or, with stride 2, perhaps none
 // winograd:  the same, for 3 x 3 filters of stride and dilation 1, by tiles of m x m, m = 2 or 4; rows of x are
 //            contiguous. finite becomes false if a value of out is not: the transforms spread those over their tile
 // winograd_filters: transformed filters, groups x (m + 2)^2 x (out_channels, rounded up to 6, x in_channels and 16

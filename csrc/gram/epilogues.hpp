@@ -31,7 +31,8 @@ T trusted_share_of_angles(Index features) {
 }
 // Of features that are all of one size the roundings do not average out: up to 0.31 d of them were seen. In float64
 // that is no share to speak of. In float32 it would be: rbf of handwritten digits, enlarged to 1024 features, took 28
-// to 35% longer with 0.24 d (bench/distance_cost.py), since rows far from each other in memory are then read again.
+// to 35% longer with 0.24 d on Zen 5, as bench/distance_cost.py measures it, since rows far from each other in memory
+// are then read again.
 template <class T>
 T trusted_share_of_distances(Index features) {
   const double length = summed_at_once<T>(features), sums = length > 0 ? double(features) / length : 0;
